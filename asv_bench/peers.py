@@ -1,0 +1,161 @@
+"""The other libraries, each behind one function: a :class:`suite.Case` becomes a call that gives (value, slope).
+
+Two kinds: those that take the Python code as it stands (with plain NumPy, or with their own namespace in NumPy's place
+if that is faster) and those for which it was rewritten (``rewritten_torch``, ``rewritten_jax``). A peer that is not
+installed is missing; one that cannot do a case says why. Every call starts from the arrays x and v, so that libraries
+whose arrays are NumPy object arrays of dual numbers make those inside it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import time
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+from suite import Case
+
+Call = Callable[[], tuple[Any, Any]]
+SLOW = 1.0  # seconds: no second way is tried after one that took longer
+
+
+def _with_namespace(function: Callable[..., Any], **names: Any) -> Callable[..., Any]:
+    """The same code with other globals, as if the user had changed an import line."""
+    assert isinstance(function, FunctionType)
+    return FunctionType(function.__code__, {**function.__globals__, **names}, function.__name__, function.__defaults__)
+
+
+def _fastest(ways: list[Callable[[], Call]]) -> Call:
+    """The quickest of several ways that work; the error of the last if none does."""
+    best: Call | None = None
+    shortest = np.inf
+    trouble: Exception | None = None
+    for make in ways:
+        try:
+            call = make()
+            begin = time.perf_counter()
+            call()
+            if time.perf_counter() - begin < SLOW:
+                begin = time.perf_counter()
+                call()
+            taken = time.perf_counter() - begin
+        except Exception as error:
+            trouble = error
+            continue
+        if taken < shortest:
+            best, shortest = call, taken
+        if taken > SLOW:
+            break
+    if best is None:
+        raise trouble or RuntimeError("no way to call it")
+    return best
+
+
+def _autograd(case: Case) -> Call:
+    import autograd.numpy as anp
+    import autograd.scipy.linalg as linalg
+    from autograd import make_jvp
+
+    active, passive, direction = case.inputs()
+
+    def make(function: Callable[..., Any]) -> Call:
+        at = make_jvp(lambda z: function(*z, *passive))(active)
+        return lambda: at(direction)
+
+    own = _with_namespace(case.function, np=anp, solve_triangular=linalg.solve_triangular)
+    return _fastest([lambda: make(own), lambda: make(case.function)])
+
+
+def _dualpy(case: Case) -> Call:
+    from dualpy import jvp
+
+    active, passive, direction = case.inputs()
+    function = case.function
+
+    def closed(*z: Any) -> Any:
+        return function(*z, *passive)
+
+    return lambda: jvp(closed, active, direction)
+
+
+def _num_dual(case: Case) -> Call:
+    from num_dual import Dual64
+
+    active, passive, direction = case.inputs()
+
+    def lift(value: Any, slope: Any) -> Any:
+        if np.ndim(value) == 0:
+            return Dual64(value, slope)
+        cells = np.empty(value.size, dtype=object)
+        cells[:] = list(map(Dual64, value.ravel().tolist(), slope.ravel().tolist()))
+        return cells.reshape(value.shape)
+
+    def call() -> tuple[Any, Any]:
+        out = case.function(*map(lift, active, direction), *passive)
+        return out.value, out.first_derivative
+
+    return call
+
+
+def _fastdual(case: Case) -> Call:
+    from fastdual import Dual, DualArray, der
+
+    active, passive, direction = case.inputs()
+
+    def make(own: bool) -> Call:
+        def lift(value: Any, slope: Any, seed: Any) -> Any:
+            if np.ndim(value) == 0:
+                return float(value) + float(slope) * seed
+            cells = np.empty(value.size, dtype=object)
+            cells[:] = [x + v * seed for x, v in zip(value.ravel().tolist(), slope.ravel().tolist(), strict=True)]
+            cells = cells.reshape(value.shape)
+            return cells.view(DualArray) if own else cells
+
+        def call() -> tuple[Any, Any]:
+            seed = Dual(0.0)
+            out = case.function(*(lift(x, v, seed) for x, v in zip(active, direction, strict=True)), *passive)
+            return out.val, der(out, seed)
+
+        return call
+
+    return _fastest([lambda: make(False), lambda: make(True)])
+
+
+def _torch(case: Case) -> Call:
+    return importlib.import_module("rewritten_torch").jvp(case)
+
+
+def _jax(case: Case) -> Call:
+    return importlib.import_module("rewritten_jax").jvp(case)
+
+
+AS_IT_STANDS: dict[str, Callable[[Case], Call]] = {
+    "autograd": _autograd,
+    "dualpy": _dualpy,
+    "num-dual": _num_dual,
+    "fastdual": _fastdual,
+}
+REWRITTEN: dict[str, Callable[[Case], Call]] = {"torch.func*": _torch, "jax.jit*": _jax}
+
+
+def calls(case: Case) -> tuple[dict[str, Call], dict[str, str]]:
+    """The peers that do this case rightly, and for the others the reason in a word or two."""
+    value, slope = case.reference()
+    good: dict[str, Call] = {}
+    reasons: dict[str, str] = {}
+    for name, make in (AS_IT_STANDS | REWRITTEN).items():
+        try:
+            call = make(case)
+            got = [float(np.asarray(x)) for x in call()]
+        except ImportError:
+            reasons[name] = "missing"
+        except Exception as error:
+            reasons[name] = type(error).__name__
+        else:
+            if np.allclose(got, [value, slope], rtol=1e-8, atol=1e-10):
+                good[name] = call
+            else:
+                reasons[name] = "wrong"
+    return good, reasons

@@ -1,0 +1,1 @@
+# Marks the package for cimport; the declarations are in ndual/_core/__init__.pxd.

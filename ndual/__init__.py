@@ -1,0 +1,51 @@
+"""Exact derivatives of the NumPy code you already have."""
+
+from ndual import errors
+from ndual._core.include import get_include
+from ndual.api import derivative, grad, jacfwd, jacobian, jvp, stop_gradient, value_and_grad
+from ndual.config import config
+from ndual.errors import (
+    AliasError,
+    ArgumentTypeError,
+    ArgumentValueError,
+    CacheMismatchError,
+    ConstantOutputWarning,
+    DerivativeLostError,
+    NdualError,
+    NoRuleError,
+    StaleDualError,
+    UndefinedDerivativeError,
+    UnsupportedDtype,
+)
+from ndual.frontend.dispatch import install as _install
+from ndual.prepare import prepare_derivative, prepare_gradient, prepare_jacobian
+
+_install()
+__version__ = "0.1.0"
+
+__all__ = [
+    "AliasError",
+    "ArgumentTypeError",
+    "ArgumentValueError",
+    "CacheMismatchError",
+    "ConstantOutputWarning",
+    "DerivativeLostError",
+    "NdualError",
+    "NoRuleError",
+    "StaleDualError",
+    "UndefinedDerivativeError",
+    "UnsupportedDtype",
+    "config",
+    "derivative",
+    "errors",
+    "get_include",
+    "grad",
+    "jacfwd",
+    "jacobian",
+    "jvp",
+    "prepare_derivative",
+    "prepare_gradient",
+    "prepare_jacobian",
+    "stop_gradient",
+    "value_and_grad",
+]

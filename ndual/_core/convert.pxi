@@ -1,0 +1,171 @@
+# What an operand is: a dual array, a dual scalar, a weak Python number or plain data; and how a dual leaves the core.
+
+cdef dict _scalar_class_of = {
+    cnp.NPY_DOUBLE: np.float64, cnp.NPY_FLOAT: np.float32, NPY_HALF: np.float16,
+    cnp.NPY_CDOUBLE: np.complex128, cnp.NPY_CFLOAT: np.complex64,
+}
+
+
+cdef object cnp_scalar_class(int typenum):
+    return _scalar_class_of[typenum]
+
+
+cdef inline bint is_scalar(object obj) noexcept:
+    return Py_TYPE(obj) == nd_tls.scalar or scalar_width(Py_TYPE(obj)) != 0
+
+
+cdef inline bint is_dual_object(object obj) noexcept:
+    return type(obj) is NDualArray or is_scalar(obj)
+
+
+cdef int check_scalar(object obj) except -1:
+    """Refuse a scalar of another level; mixed widths can only come from one."""
+    if (<NDual1>obj).level != nd_tls.id:
+        raise_stale((<NDual1>obj).level)
+    return 0
+
+
+cdef NDualArray box(object obj):
+    """A dual scalar as a 0-d dual array of its own memory."""
+    cdef NDualArray x
+    cdef NDual1 s = <NDual1>obj
+    cdef Py_ssize_t lo = 0, hi
+    check_scalar(obj)
+    hi = running().width
+    # Only the lanes between the first and the last that are not zero: a parameter of a model has one.
+    while hi > 0 and s.p[hi - 1] == 0:
+        hi -= 1
+    while lo < hi and s.p[lo] == 0:
+        lo += 1
+    x = new_window(running(), cnp.NPY_DOUBLE, 0, NULL, lo, hi)
+    memcpy(x.buf.v, &s.v, 8)
+    memcpy(x.buf.t, s.p + lo, 8 * (hi - lo))
+    x.flags_ |= NSCALAR
+    return x
+
+
+cdef object unbox(NDualArray x):
+    """A 0-d result as NumPy would return it: the scalar class of the width, else a 0-d array marked immutable."""
+    cdef object s
+    cdef NDual1 d
+    cdef Py_ssize_t k
+    cdef char* t
+    if x.device_v is not None:
+        return x
+    if x.typenum == cnp.NPY_DOUBLE and nd_tls.scalar != NULL:
+        s = new_scalar()
+        d = <NDual1>s
+        d.v = (<double*>vptr(x))[0]
+        memset(d.p, 0, 8 * x.buf.level.width)
+        dense(x)
+        t = tptr(x)
+        for k in range(x.buf.lo, x.buf.hi):
+            d.p[k] = (<double*>t)[0]
+            t += x.lane
+        return s
+    if x.flags_ & NSCALAR:
+        return x
+    x = copy_array(x, "C")
+    x.flags_ |= NSCALAR
+    return x
+
+
+cdef inline object finish(NDualArray x):
+    return unbox(x) if x.ndim_ == 0 else x
+
+
+cdef NDualArray as_dual_array(object obj):
+    """Any dual as an NDualArray of the running level."""
+    if type(obj) is NDualArray:
+        check_level((<NDualArray>obj).buf.level)
+        return <NDualArray>obj
+    return box(obj)
+
+
+cdef object plain_value(object obj, bint compared):
+    """The primal of a dual as an ndarray view (read-only in spirit), or as a NumPy scalar."""
+    cdef NDualArray x
+    if type(obj) is NDualArray:
+        x = <NDualArray>obj
+        if compared:
+            check_level(x.buf.level)
+            nd_tls.compared = 1
+        if x.device_v is not None:
+            return x.device_v
+        return values(x)[()] if x.flags_ & NSCALAR else values(x)
+    if compared:
+        check_scalar(obj)
+        nd_tls.compared = 1
+    return np.float64((<NDual1>obj).v)
+
+
+cdef object plain(object obj):
+    """The primal of a dual operand; anything else as it is."""
+    return plain_value(obj, True) if is_dual_object(obj) else obj
+
+
+cdef object lost(str what, str remedy):
+    """The error to raise; the level keeps what it says, since code that tries and excepts would hide it."""
+    said = f"{what} would drop the derivative{where()}. {remedy}, or ndual.stop_gradient(x) if that is intended"
+    if nd_tls.level != NULL and running().lost is None:
+        running().lost = said
+    return DerivativeLostError(said)
+
+
+cdef str where():
+    """The user's file and line: the innermost frame outside of this package and of the libraries it serves."""
+    frame = sys._getframe()
+    while frame is not None:
+        name = frame.f_globals.get("__name__", "").partition(".")[0]
+        if name not in LIBRARIES:
+            return f" ({frame.f_code.co_filename}:{frame.f_lineno}, in {frame.f_code.co_name})"
+        frame = frame.f_back
+    return ""
+
+
+def primal(obj):
+    """The value of a dual as a fresh ndarray or NumPy scalar; anything else is returned as it is."""
+    if not is_dual_object(obj):
+        return obj
+    value = plain_value(obj, False)
+    return value.copy() if hasattr(value, "copy") and type(obj) is NDualArray else value
+
+
+def lanes(obj):
+    """The tangents of a dual as a fresh array of shape ``(N, *shape)``."""
+    cdef NDualArray x
+    if not is_dual_object(obj):
+        raise TypeError(f"expected a dual array or scalar; got {type(obj).__name__}")
+    x = as_dual_array(obj)
+    return (lanes_of(x) if x.device_v is None else x.device_t).copy()
+
+
+def is_dual(obj):
+    """Whether obj is a dual array or a dual scalar of this library."""
+    return is_dual_object(obj)
+
+
+cdef dict _type_of = {
+    np.dtype(c): np.dtype(c).num for c in (np.float16, np.float32, np.float64, np.complex64, np.complex128)
+}
+
+
+def check_dtype(dtype):
+    """Refuse a dtype that cannot carry a derivative; return it otherwise."""
+    dtype = np.dtype(dtype)
+    if dtype in _type_of:
+        return dtype
+    remedy = "Use float64" if dtype.kind in "iubf" else "Use complex128" if dtype.kind == "c" else "Use a float dtype"
+    raise UnsupportedDtype(
+        f"expected float16, float32, float64, complex64 or complex128; got {dtype}. {remedy}"
+    )
+
+
+def user_location():
+    """`` (file:line, in function)`` of the innermost frame of the user's own code, for messages."""
+    return where()
+
+
+def scalar_classes():
+    """The dual scalar classes by width."""
+    return {w: <object>_scalar_types[w] for w in range(1, WIDEST + 1)}

@@ -1,0 +1,65 @@
+# Storages other than host memory: which one an array belongs to, and indexing there.
+
+cdef object _storages = []           # storages other than host memory, asked in order
+cdef object _host_storage = None
+
+
+def register_storage(storage, host=False):
+    """Make a storage known: host memory first, then devices (see :mod:`ndual._core.storage`)."""
+    global _host_storage
+    if host:
+        _host_storage = storage
+    else:
+        _storages.append(storage)
+
+
+def unregister_storage(storage):
+    """Forget a storage."""
+    _storages.remove(storage)
+
+
+cdef object host_storage():
+    return _host_storage
+
+
+cdef object storage_of(object array):
+    for storage in _storages:
+        if storage.owns(array):
+            return storage
+    return None
+
+
+cdef object mixed_storage():
+    return NdualError(
+        f"expected operands in one memory; got a dual on a device beside one in host memory{where()}. "
+        "Move one of them explicitly"
+    )
+
+
+cdef object device_getitem(NDualArray x, object index):
+    if type(index) is not tuple:
+        index = (index,)
+    index = tuple([plain(entry) for entry in index])
+    tangent = x.device_t[(slice(None), *index)]
+    if any([is_advanced(i) and not isinstance(i, (int, np.integer)) for i in index]):
+        apart, count = separated(index)
+        if apart:
+            tangent = x.storage_.xp.moveaxis(tangent, count, 0)
+    return adopt_array(x.device_v[index], tangent, x.buf.level)
+
+
+cdef int device_setitem(NDualArray x, object index, object value) except -1:
+    if type(index) is not tuple:
+        index = (index,)
+    index = tuple([plain(entry) for entry in index])
+    if not is_dual_object(value):
+        x.device_v[index] = value
+        x.device_t[(slice(None), *index)] = 0
+        return 0
+    source = as_dual_array(value)
+    if (<NDualArray>source).device_v is None:
+        raise mixed_storage()
+    x.device_v[index] = (<NDualArray>source).device_v
+    for k in range(x.buf.level.width):
+        x.device_t[k][index] = (<NDualArray>source).device_t[k]
+    return 0

@@ -1,0 +1,162 @@
+"""Forward mode: how each kind of rule is applied to dual arrays.
+
+A rule sees plain arrays and lane-major tangents; this module takes duals apart for it and puts the result together.
+What a rule means is decided in :mod:`ndual.rules`, which functions have one in :mod:`ndual.frontend`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ndual import _core
+from ndual.errors import NoRuleError
+from ndual.rules.registry import Bilinear, Composition, Linear, Passive, Rule, Structured
+from ndual.rules.support import sum_of_products
+
+
+def apply(rule: Rule, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Call `function`, whose rule this is, on arguments that hold duals."""
+    _core.pool_numpy()
+    return _APPLY[type(rule)](rule, function, args, kwargs)
+
+
+def _composition(rule: Composition, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    return rule.body(_core.namespace(first_dual(args, kwargs)), *args, **kwargs)
+
+
+def _passive(rule: Passive, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    _core.mark_compared()
+    return function(*plain(args), **plain(kwargs))
+
+
+def _linear(rule: Linear, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    x, rest, keywords = rule.bind(args, kwargs)
+    if not _core.is_dual(x) or first_dual(rest, keywords) is not None:
+        raise _not_active(rule.name, "its array")
+    value, lanes, low = _core.split_window(x)
+    xp = _core.namespace(x)
+    y = function(value, *rest, **keywords)
+    if getattr(y, "dtype", value.dtype).kind not in "fc":
+        return y
+    dy = rule.lanes(xp, lanes, value, *rest, **keywords)
+    level = _core.level_of(x)
+    if isinstance(y, tuple | list):
+        return type(y)(_core.wrap(v, t, level, (x,), low) for v, t in zip(y, dy, strict=True))
+    return _core.wrap(y, dy, level, (x,), low)
+
+
+def _bilinear(rule: Bilinear, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    a, b, rest, keywords = rule.bind(args, kwargs)
+    (a0, a1, alow), (b0, b1, blow) = parts(a), parts(b)
+    if (a1 is None and b1 is None) or first_dual(rest, keywords) is not None:
+        raise _not_active(rule.name, "its two arrays")
+    some = a if a1 is not None else b
+    xp = _core.namespace(some)
+    a0, b0 = xp.asarray(a0), xp.asarray(b0)
+    low = blow if a1 is None else alow if b1 is None else min(alow, blow)
+
+    def terms() -> Any:
+        if a1 is None:
+            return rule.lanes(xp, a0, b1, False, True, *rest, **keywords)
+        lanes = rule.lanes(xp, a1, b0, True, False, *rest, **keywords)
+        if b1 is None:
+            return lanes
+        return add(xp, lanes, alow, rule.lanes(xp, a0, b1, False, True, *rest, **keywords), blow)
+
+    y = function(a0, b0, *rest, **keywords)
+    return _core.wrap(y, sum_of_products(xp, terms), _core.level_of(some), None, low)
+
+
+def _structured(rule: Structured, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    arrays, params = rule.bind(args, kwargs)
+    split = [parts(a) for a in arrays]
+    some = next((a for a in arrays if _core.is_dual(a)), None)
+    if some is None or first_dual(params) is not None:
+        raise _not_active(rule.name, " and ".join(rule.arrays))
+    level, xp = _core.level_of(some), _core.namespace(some)
+    values = tuple(value if value is None else xp.asarray(value) for value, _, _ in split)
+    low = min(first for _, t, first in split if t is not None)
+    high = max(first + len(t) for _, t, first in split if t is not None)
+    lanes = tuple(t if t is None else widen(xp, t, first, low, high) for _, t, first in split)
+    y = function(*plain(args), **plain(kwargs))
+    dy = rule.jvp(xp, y, values, lanes, **params)
+    if isinstance(y, tuple | list):
+        results = [v if t is None else _core.wrap(v, t, level, arrays, low) for v, t in zip(y, dy, strict=True)]
+        return type(y)(*results) if hasattr(y, "_fields") else type(y)(results)
+    return _core.wrap(y, dy, level, arrays, low)
+
+
+def widen(xp: Any, t: Any, first: int, low: int, high: int) -> Any:
+    """Lanes that start with number `first` as lanes low..high, zeros around them."""
+    if first == low and len(t) == high - low:
+        return t
+    wide = xp.zeros((high - low, *t.shape[1:]), t.dtype)
+    wide[first - low : first - low + len(t)] = t
+    return wide
+
+
+def add(xp: Any, a: Any, alow: int, b: Any, blow: int) -> Any:
+    """The sum of two windows of lanes, which start at lane alow and blow, from the lower of these on."""
+    if len(a) < len(b):
+        a, alow, b, blow = b, blow, a, alow
+    low, high = min(alow, blow), max(alow + len(a), blow + len(b))
+    if high - low >= len(a) + len(b) and a.shape[1:] == b.shape[1:]:
+        # No lane in common: parameters of their own on either side, and nothing to add.
+        out = xp.empty((high - low, *a.shape[1:]), xp.result_type(a, b))
+        out[alow - low : alow - low + len(a)] = a
+        out[blow - low : blow - low + len(b)] = b
+        out[min(alow + len(a), blow + len(b)) - low : max(alow, blow) - low] = 0
+        return out
+    a = widen(xp, a, alow, low, high)
+    fits = a.dtype == b.dtype or a.dtype == xp.result_type(a, b)
+    if fits and a.flags.writeable and a.shape[1:] == b.shape[1:]:
+        part = a if len(b) == high - low else a[blow - low : blow - low + len(b)]
+        part += b
+        return a
+    return a + widen(xp, b, blow, low, high)
+
+
+def parts(obj: Any) -> tuple[Any, Any, int]:
+    """The value of an operand, the lanes that can be other than zero, and the number of the first; None if constant."""
+    return _core.split_window(obj) if _core.is_dual(obj) else (obj, None, 0)
+
+
+def plain(obj: Any) -> Any:
+    """Arguments with every dual replaced by its primal."""
+    if _core.is_dual(obj):
+        value = _core.split(obj)[0]
+        return value if value.ndim else value[()]
+    if type(obj) in (tuple, list):
+        return type(obj)(plain(item) for item in obj)
+    if type(obj) is dict:
+        return {key: plain(item) for key, item in obj.items()}
+    return obj
+
+
+def first_dual(*objs: Any) -> Any:
+    """The first dual in nested arguments, or None."""
+    for obj in objs:
+        if _core.is_dual(obj):
+            return obj
+        if type(obj) in (tuple, list, dict):
+            found = first_dual(*(obj.values() if type(obj) is dict else obj))
+            if found is not None:
+                return found
+    return None
+
+
+def _not_active(name: str, where: str) -> NoRuleError:
+    return NoRuleError(
+        f"{name} has a derivative with respect to {where} only; got a dual in another argument"
+        f"{_core.user_location()}. Make that one a constant with ndual.stop_gradient(x)"
+    )
+
+
+_APPLY: dict[type, Callable[..., Any]] = {
+    Composition: _composition,
+    Passive: _passive,
+    Linear: _linear,
+    Bilinear: _bilinear,
+    Structured: _structured,
+}

@@ -1,0 +1,121 @@
+# Arguments into duals and duals into results: the parts of a forward pass that know memory.
+
+cdef enum:
+    LEAF_ARRAY = 0
+    LEAF_SCALAR = 1
+    LEAF_CONSTANT_ARRAY = 2
+    LEAF_CONSTANT = 3
+
+ctypedef struct run_leaf:
+    int kind, typenum, ndim
+    Py_ssize_t* dims
+
+
+cdef inline bint fits(run_leaf* leaf, object value) noexcept:
+    """Whether an ndarray is of the type and shape of the leaf, in the byte order of this machine."""
+    cdef cnp.ndarray a
+    cdef int i
+    if not cnp.PyArray_CheckExact(value):
+        return False
+    a = <cnp.ndarray>value
+    if cnp.PyArray_TYPE(a) != leaf.typenum or cnp.PyArray_NDIM(a) != leaf.ndim or not cnp.PyArray_ISNOTSWAPPED(a):
+        return False
+    for i in range(leaf.ndim):
+        if cnp.PyArray_DIM(a, i) != leaf.dims[i]:
+            return False
+    return True
+
+
+cdef inline bint direct_memory(cnp.ndarray a) noexcept:
+    """Whether lanes that lie in C order are laid out as the array is, and every cell is one of its own."""
+    if not cnp.PyArray_ISALIGNED(a):
+        return False
+    if cnp.PyArray_IS_C_CONTIGUOUS(a):
+        return True
+    return cnp.PyArray_NDIM(a) == 1 and cnp.PyArray_STRIDE(a, 0) != 0
+
+
+cdef NDualArray lift_lane(cnp.ndarray v, cnp.ndarray t, Level level):
+    """A borrowed dual of one lane, which is an array of the shape of the value."""
+    cdef NDualArray x = array_object()
+    cdef int i
+    set_dims(x, cnp.PyArray_NDIM(v))
+    x.typenum = cnp.PyArray_TYPE(v)
+    x.itemsize_ = cnp.PyArray_ITEMSIZE(v)
+    for i in range(cnp.PyArray_NDIM(v)):
+        x.shape_[i] = cnp.PyArray_DIM(v, i)
+        x.vs[i] = cnp.PyArray_STRIDE(v, i)
+        x.ts[i] = cnp.PyArray_STRIDE(t, i)
+    x.lane = cnp.PyArray_NBYTES(t)
+    x.buf = foreign_buffer(v, t, level, &x.voff, &x.toff)
+    x.buf.one = lane_extent(x)
+    x.buf.borrowed = True
+    update_flags(x)
+    return x
+
+
+cdef object lift_number(double value, const double* lanes):
+    """A scalar of the running level, which has a scalar class."""
+    cdef NDual1 s = <NDual1>new_scalar()
+    s.v = value
+    memcpy(s.p, lanes, 8 * running().width)
+    return s
+
+
+cdef object lane_view(NDualArray x, Py_ssize_t k):
+    """Lane k as an ndarray that keeps the buffer alive, or zeros where the buffer has none."""
+    cdef object descr = cnp.PyArray_DescrFromType(x.typenum)
+    cdef cnp.ndarray view
+    if k < x.buf.lo or k >= x.buf.hi:
+        return np.zeros(shape_tuple(x), descr)
+    dense(x)
+    Py_INCREF(descr)
+    view = PyArray_NewFromDescr(<PyTypeObject*>cnp.ndarray, descr, x.ndim_, x.shape_, x.ts, lane_ptr(x, k),
+                                NPY_ARRAY_WRITEABLE, None)
+    cnp.set_array_base(view, x.buf)
+    return view
+
+
+cdef inline bint values_ours(Buffer buffer) noexcept:
+    """Whether values may live on in this memory as a result: it is the pool's, and nobody else writes there."""
+    return buffer.memory != NULL or buffer.copy != NULL
+
+
+cdef inline bint lanes_ours(Buffer buffer) noexcept:
+    """The same for lanes. Those of an argument are the seeds of its sweep, whoever holds its values."""
+    return buffer.lanes != NULL or (buffer.memory != NULL and buffer.towner is None)
+
+
+cdef object result_value(object out, bint small):
+    """The value of an output as what NumPy returns; `small` says that its buffer holds little else."""
+    cdef NDualArray x
+    if type(out) is not NDualArray:
+        check_scalar(out)
+        return nd_float64((<NDual1>out).v)
+    x = <NDualArray>out
+    check_level(x.buf.level)
+    if x.device_v is not None:
+        return x.device_v.copy()
+    if x.flags_ & NSCALAR:
+        return values(x)[()]
+    if small and values_ours(x.buf) and x.buf.vbytes <= 2 * x.size_ * x.itemsize_:
+        return values(x)
+    return values(x).copy()
+
+
+cdef object result_lanes(object out):
+    """The lanes of an output as an array of its own."""
+    cdef NDualArray x
+    cdef cnp.ndarray view
+    cdef cnp.npy_intp n
+    if type(out) is not NDualArray:
+        n = running().width
+        view = cnp.PyArray_EMPTY(1, &n, cnp.NPY_DOUBLE, 0)
+        memcpy(cnp.PyArray_DATA(view), (<NDual1>out).p, 8 * n)
+        return view
+    x = <NDualArray>out
+    if x.device_v is not None:
+        return x.device_t.copy()
+    if lanes_ours(x.buf) and x.flags_ & NCONTIGUOUS and x.lane == x.size_ * x.itemsize_:
+        return lanes_of(x)
+    return lanes_of(x).copy()

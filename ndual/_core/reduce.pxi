@@ -1,0 +1,237 @@
+# Copies, reshapes, casts and the full sum: what the front end needs fast and what shares or moves memory.
+
+cdef object sum_all(NDualArray x):
+    """np.sum(x): NumPy's own pairwise loop over the values and over each lane."""
+    cdef int dtype = kernel_dtype(x.typenum)
+    cdef nd_loop loop = ROW_ADD.loops[dtype]
+    cdef Py_ssize_t k, lo, hi
+    cdef double* value
+    cdef double* sums
+    cdef NDual1 d
+    cdef NDualArray r = None
+    cdef object s
+    check_level(x.buf.level)
+    if not (x.flags_ & NCONTIGUOUS) or x.typenum != cnp.NPY_DOUBLE or loop.fn == NULL or x.device_v is not None:
+        return dispatch(np.sum, (x,), {"axis": None})
+    dense(x)
+    window(x, &lo, &hi)
+    if nd_tls.scalar == NULL:
+        r = new_window(x.buf.level, x.typenum, 0, NULL, lo, hi)
+        r.flags_ |= NSCALAR
+        value = <double*>r.buf.v
+        sums = <double*>r.buf.t
+    else:
+        s = new_scalar()
+        d = <NDual1>s
+        value = &d.v
+        sums = d.p + lo
+        if hi - lo != x.buf.level.width:
+            memset(d.p, 0, 8 * x.buf.level.width)
+    value[0] = total(loop, vptr(x), x.size_)
+    for k in range(hi - lo):
+        sums[k] = total(loop, lane_ptr(x, lo + k), x.size_)
+    return s if r is None else r
+
+
+cdef inline double total(nd_loop loop, char* x, intptr_t n) noexcept:
+    """NumPy's add loop with a standing output is its pairwise sum; it starts from -0.0 as np.add.reduce does."""
+    cdef double acc = EMPTY_SUM
+    cdef char* args[3]
+    cdef intptr_t steps[3]
+    args[0] = <char*>&acc
+    args[1] = x
+    args[2] = <char*>&acc
+    steps[0] = 0
+    steps[1] = 8
+    steps[2] = 0
+    if n > 0:
+        loop.fn(args, &n, steps, loop.data)
+        return acc
+    return 0.0
+
+
+cdef object like(NDualArray x, bint zeros):
+    """An array of x's shape, type and layout without lanes: they come with the first dual that is written."""
+    cdef NDualArray y
+    cdef int axes[64]
+    check_level(x.buf.level)
+    if x.device_v is not None or x.flags_ & NSCALAR:
+        return dispatch(np.zeros_like if zeros else np.empty_like, (x,), {"shape": None})
+    layout(x, axes)
+    y = new_ordered(x.buf.level, x.typenum, x.ndim_, x.shape_, axes, 0, 0)
+    if zeros:
+        memset(y.buf.v, 0, y.buf.vbytes)
+    return y
+
+
+cdef void layout(NDualArray x, int* axes) noexcept:
+    """The axes of x from the slowest to the fastest: NumPy's K order."""
+    cdef Operands m
+    cdef int i
+    for i in range(x.ndim_):
+        m.vs[0][i] = x.vs[i]
+    axis_order(x.ndim_, 1, &m, x.shape_, axes)
+
+
+cdef NDualArray copy_array(NDualArray x, object order):
+    cdef NDualArray y
+    cdef int axes[64]
+    cdef Py_ssize_t lo, hi
+    check_level(x.buf.level)
+    window(x, &lo, &hi)
+    if x.device_v is not None:
+        return adopt_array(x.device_v.copy(), x.device_t.copy(), x.buf.level)
+    if order is None or order == "C":
+        y = new_window(x.buf.level, x.typenum, x.ndim_, x.shape_, lo, hi)
+    elif order == "F" or (order == "A" and values(x).flags.fnc):
+        for i in range(x.ndim_):
+            axes[i] = x.ndim_ - 1 - i
+        y = new_ordered(x.buf.level, x.typenum, x.ndim_, x.shape_, axes, lo, hi)
+    elif order == "A":
+        y = new_window(x.buf.level, x.typenum, x.ndim_, x.shape_, lo, hi)
+    else:
+        layout(x, axes)
+        y = new_ordered(x.buf.level, x.typenum, x.ndim_, x.shape_, axes, lo, hi)
+    assign(y, x)
+    return y
+
+
+cdef object astype(NDualArray x, object dtype, object casting, object copy):
+    """Float and complex types keep the derivative; integers, bools and strings give the primal."""
+    dtype = np.dtype(dtype)
+    check_level(x.buf.level)
+    if dtype.kind == "O":
+        raise lost("astype(object)", "Keep the array as it is")
+    if dtype.kind not in "fc":
+        return plain_value(x, True).astype(dtype, casting=casting)
+    check_dtype(dtype)
+    if dtype.num == x.typenum:
+        return copy_array(x, "K") if copy and not x.flags_ & NSCALAR else x
+    if dtype.kind == "f" and cnp.PyArray_DescrFromType(x.typenum).kind == "c":
+        raise lost("astype(float) of a complex dual", "Take x.real, or abs(x)")
+    value = plain_value(x, False).astype(dtype, casting=casting)
+    return adopt(value, (lanes_of(x) if x.device_v is None else x.device_t).astype(dtype), x.buf.level)
+
+
+cdef object reshape(NDualArray x, object shape, object order, object copy):
+    cdef NDualArray y
+    cdef Py_ssize_t known = 1, stride
+    cdef int i, unknown = -1, ndim
+    check_level(x.buf.level)
+    if copy:
+        x = copy_array(x, "K")
+    if order == "C" and x.flags_ & NCONTIGUOUS and x.device_v is None:
+        if not isinstance(shape, (tuple, list)):
+            shape = (shape,)
+        ndim = len(shape)
+        y = new_view(x, ndim)
+        for i in range(ndim):
+            y.shape_[i] = operator.index(shape[i])
+            if y.shape_[i] == -1 and unknown < 0:
+                unknown = i
+            else:
+                known *= y.shape_[i]
+        if unknown >= 0 and known > 0 and x.size_ % known == 0:
+            y.shape_[unknown] = x.size_ // known
+            known *= y.shape_[unknown]
+        if known == x.size_ and (unknown < 0 or y.shape_[unknown] >= 0):
+            stride = x.itemsize_
+            for i in range(ndim - 1, -1, -1):
+                y.vs[i] = y.ts[i] = stride
+                stride *= y.shape_[i]
+            update_flags(y)
+            return y
+    value, tangent, lo = views_of(x)
+    if order == "A":
+        order = "F" if value.flags.fnc else "C"
+    value = value.reshape(shape, order=order)
+    return adopt_array(value, tangent.reshape((tangent.shape[0], *value.shape), order=order), x.buf.level, x, lo)
+
+
+cdef object ravel(NDualArray x, object order):
+    """The cells in one row; "K" is the order in which they lie in memory."""
+    if order == "K":
+        return dispatch(np.ravel, (x,), {"order": "K"})
+    if order == "C" and x.device_v is None and not (x.flags_ & NCONTIGUOUS) and not values(x).flags.c_contiguous:
+        x = copy_array(x, "C")       # unlike reshape, it always gives contiguous memory
+    return reshape(x, -1, order, None)
+
+
+cdef object transpose(NDualArray x, object axes):
+    cdef NDualArray y
+    cdef int i, axis
+    cdef int n = x.ndim_
+    check_level(x.buf.level)
+    if x.flags_ & NSCALAR and not axes:
+        return x
+    if axes is None:
+        axes = range(n - 1, -1, -1)
+    axes = [operator.index(a) for a in axes]
+    if sorted([a + n if a < 0 else a for a in axes]) != list(range(n)):
+        raise ValueError(f"axes don't match array: expected a permutation of {n} axes; got {tuple(axes)}")
+    axes = [a + n if a < 0 else a for a in axes]
+    if x.device_v is not None:
+        return adopt_array(x.device_v.transpose(axes), x.device_t.transpose([0] + [a + 1 for a in axes]),
+                           x.buf.level, x)
+    y = new_view(x, n)
+    for i in range(n):
+        axis = axes[i]
+        y.shape_[i] = x.shape_[axis]
+        y.vs[i] = x.vs[axis]
+        y.ts[i] = x.ts[axis]
+    update_flags(y)
+    return y
+
+
+cdef object matrix_transpose(NDualArray x):
+    if x.ndim_ < 2:
+        raise ValueError(f"matrix transpose with ndim < 2 is undefined; got ndim {x.ndim_}")
+    return transpose(x, [*range(x.ndim_ - 2), x.ndim_ - 1, x.ndim_ - 2])
+
+
+cdef object part(NDualArray x, bint imaginary):
+    """x.real and x.imag: views, as in NumPy."""
+    check_level(x.buf.level)
+    value, tangent, lo = views_of(x)
+    if value.dtype.kind != "c":
+        return (np.zeros_like(value)[()] if x.flags_ & NSCALAR else np.zeros_like(value)) if imaginary else x
+    if imaginary:
+        return adopt_array(value.imag, tangent.imag, x.buf.level, x, lo)
+    return adopt_array(value.real, tangent.real, x.buf.level, x, lo)
+
+
+cdef object conjugate(NDualArray x):
+    """x.conj(): a real array is its own, as in NumPy; np.conjugate copies."""
+    check_level(x.buf.level)
+    return unary(ROW_CONJUGATE, x) if x.typenum in (cnp.NPY_CDOUBLE, cnp.NPY_CFLOAT) else x
+
+
+cdef int set_shape(NDualArray x, object shape) except -1:
+    cdef NDualArray y = reshape(x, shape, "C", None)
+    cdef int i
+    if y.buf is not x.buf:
+        raise AttributeError("incompatible shape for in-place modification; use x.reshape(), which copies")
+    if x.shape_ != x.geo:
+        PyMem_Free(x.shape_)
+    set_dims(x, y.ndim_)
+    for i in range(y.ndim_):
+        x.shape_[i] = y.shape_[i]
+        x.vs[i] = y.vs[i]
+        x.ts[i] = y.ts[i]
+    update_flags(x)
+    return 0
+
+
+cdef object item(NDualArray x, tuple index):
+    check_level(x.buf.level)
+    if not index:
+        if x.size_ != 1:
+            raise ValueError("can only convert an array of size 1 to a Python scalar")
+        return getitem(reshape(x, -1, "C", None), 0)
+    if len(index) == 1 and not isinstance(index[0], tuple):
+        return getitem(reshape(x, -1, "C", None), index[0])
+    return getitem(x, index[0] if len(index) == 1 else index)
+
+
+cdef object tolist(NDualArray x):
+    return getitem(x, ()) if x.ndim_ == 0 else [tolist(row) if type(row) is NDualArray else row for row in x]

@@ -1,0 +1,300 @@
+# One forward pass over a flat tuple of leaves: what a derivative call pays every time. The slow parts (messages, casts,
+# sweeps of several passes) are those of the subclass in run.py.
+
+cdef extern from *:
+    """
+    #include <numpy/arrayscalars.h>
+    static inline PyObject *nd_float64(double value) {   /* PyArray_Scalar takes twice as long */
+        PyObject *scalar = PyArrayScalar_New(Double);
+        if (scalar != NULL)
+            PyArrayScalar_ASSIGN(scalar, Double, value);
+        return scalar;
+    }
+    """
+    object nd_float64(double)
+
+cdef class Run:
+    """The state of a run; see :class:`ndual._core.run.ForwardRun`."""
+
+    cdef readonly object call, outputs
+    cdef readonly Facts guard
+    cdef readonly tuple leaves, active
+    cdef readonly bint direct, busy
+    cdef public bint plain_sweep     # one pass, real, rows handed on: a scalar output needs no more than the pass
+    cdef public tuple seeds
+    cdef public tuple starts         # the lane of each leaf's first cell, None where a cell has two lanes
+    cdef Py_ssize_t count, chosen
+    cdef run_leaf* specs
+    cdef Py_ssize_t* places
+    cdef Py_ssize_t* dims
+    cdef object __weakref__
+
+    def __cinit__(self, call, leaves, active, guard, outputs, *args, bint direct, **kwargs):
+        cdef Py_ssize_t i, k, total = 0
+        self.call = call
+        self.leaves = tuple(leaves)
+        self.active = tuple(active)
+        self.guard = guard
+        self.outputs = outputs
+        self.direct = direct
+        self.count = len(self.leaves)
+        self.chosen = len(self.active)
+        for leaf in self.leaves:
+            total += len(leaf.shape)
+        self.specs = <run_leaf*>PyMem_Malloc((self.count + 1) * sizeof(run_leaf))
+        self.dims = <Py_ssize_t*>PyMem_Malloc((total + 1) * sizeof(Py_ssize_t))
+        self.places = <Py_ssize_t*>PyMem_Malloc((self.chosen + 1) * sizeof(Py_ssize_t))
+        if self.specs == NULL or self.dims == NULL or self.places == NULL:
+            raise MemoryError()
+        for i in range(self.chosen):
+            self.places[i] = self.active[i]
+        total = 0
+        for i in range(self.count):
+            leaf = self.leaves[i]
+            self.specs[i].kind = leaf.kind if leaf.kind != 2 else 2 if leaf.dtype is not None else 3
+            self.specs[i].typenum = -1 if leaf.dtype is None else leaf.dtype.num
+            self.specs[i].ndim = len(leaf.shape)
+            self.specs[i].dims = self.dims + total
+            for k in range(len(leaf.shape)):
+                self.dims[total] = leaf.shape[k]
+                total += 1
+
+    def __dealloc__(self):
+        PyMem_Free(self.specs)
+        PyMem_Free(self.dims)
+        PyMem_Free(self.places)
+
+    cdef int claim(self) except -1:
+        if self.busy:
+            raise NdualError(
+                "expected one call at a time of a prepared object; got one while another was running. "
+                "Give each thread, and each recursion, its own .clone()"
+            )
+        self.busy = True
+        return 0
+
+    cdef list admit(self, object primals):
+        """The primals as a list, each checked against its leaf."""
+        cdef list inputs = list(primals)
+        cdef Py_ssize_t i
+        cdef int kind
+        if len(inputs) != self.count:
+            raise ArgumentValueError(f"expected {self.count} arguments; got {len(inputs)}. Pass them all")
+        for i in range(self.count):
+            value = inputs[i]
+            kind = self.specs[i].kind
+            if kind == LEAF_ARRAY or kind == LEAF_CONSTANT_ARRAY:
+                if fits(&self.specs[i], value):
+                    continue
+            elif kind == LEAF_SCALAR:
+                if self.specs[i].typenum == cnp.NPY_DOUBLE and PyFloat_Check(value):
+                    continue
+            elif type(value) is self.leaves[i].type:
+                continue
+            inputs[i] = self.leaves[i].admit(value)
+        return inputs
+
+    def suits(self, primals, bint plain_tangents=False, tangents=()):
+        """Whether a call could start at once: nothing is running, and every argument is of its leaf's own type."""
+        cdef Py_ssize_t i
+        if self.busy or len(primals) != self.count or len(tangents) != (self.chosen if plain_tangents else 0):
+            return False
+        for tangent in tangents:
+            if tangent is None:
+                return False
+        for i in range(self.count):
+            value = primals[i]
+            if self.specs[i].kind == LEAF_ARRAY or self.specs[i].kind == LEAF_CONSTANT_ARRAY:
+                if not fits(&self.specs[i], value):
+                    return False
+            elif type(value) is not self.leaves[i].type:
+                return False
+        return True
+
+    cdef int leave(self, list sites) except -1:
+        try:
+            self.guard.leave()
+        finally:
+            swap_out(sites)
+        return 0
+
+    cdef object apply(self, object call, list inputs, Level level):
+        try:
+            if self.count == 1:
+                return call(inputs[0])
+            if self.count == 2:
+                return call(inputs[0], inputs[1])
+            return call(*inputs)
+        except (TypeError, ValueError) as error:
+            check_kept(level, error)
+            raise
+
+    def run(self, primals, tangents, call=None):
+        """(value, tangent) along one direction, which has one tangent for each differentiated leaf.
+
+        `call` stands in for the function that the run was made for.
+        """
+        return self.push(primals, tangents, call)
+
+    cdef object push(self, primals, tangents, call):
+        cdef Level level
+        cdef list inputs
+        cdef bint single
+        cdef Py_ssize_t k
+        cdef tuple directions
+        cdef list sites = None
+        self.claim()
+        try:
+            inputs = self.admit(primals)
+            directions = tangents if type(tangents) is tuple else tuple(tangents)
+            if len(directions) != self.chosen:
+                raise ArgumentValueError(
+                    f"expected {self.chosen} tangents, one for each differentiated argument; got {len(directions)}"
+                )
+            level = Level.__new__(Level, 1)
+            if not self.guard.hold():
+                sites = self.guard.enter()
+                if sites is not None:
+                    swap_in(sites)
+            try:
+                level.enter()
+                try:
+                    for k in range(self.chosen):
+                        inputs[self.places[k]] = self.lift(self.places[k], inputs[self.places[k]], directions[k], level)
+                    level.inputs = inputs
+                    out = self.apply(self.call if call is None else call, inputs, level)
+                    single = self.direct and is_dual_object(out)
+                    if single:
+                        value, tangent = self.pair(out)
+                    else:
+                        value = self.outputs.split(out)
+                finally:
+                    level.leave()
+            finally:
+                if sites is not None:
+                    self.leave(sites)
+        finally:
+            self.busy = False
+        check_kept(level)
+        if level.undefined is not None:
+            for part in (tangent,) if single else value.rows:
+                if part is not None:
+                    check_defined(level, part)
+        return (value, tangent) if single else self.outputs.join(value, level.compared)
+
+    cdef tuple pair(self, object out):
+        value = result_value(out, True)
+        if type(out) is not NDualArray:
+            return value, nd_float64((<NDual1>out).p[0])
+        x = <NDualArray>out
+        if (<NDualArray>out).device_v is None and lanes_ours((<NDualArray>out).buf) and isinstance(value, cnp.ndarray):
+            return value, lane_view(out, 0)
+        return value, result_lanes(out)[0]
+
+    cdef object lift(self, Py_ssize_t i, object value, object tangent, Level level):
+        """One leaf with the tangent of the only lane."""
+        cdef double t
+        cdef run_leaf* leaf = &self.specs[i]
+        if leaf.kind == LEAF_ARRAY:
+            if leaf.ndim and fits(leaf, tangent) and direct_memory(<cnp.ndarray>value) \
+                    and direct_memory(<cnp.ndarray>tangent):
+                return lift_lane(<cnp.ndarray>value, <cnp.ndarray>tangent, level)
+        elif leaf.typenum == cnp.NPY_DOUBLE and PyFloat_Check(tangent):
+            t = PyFloat_AS_DOUBLE(tangent)
+            return lift_number(PyFloat_AS_DOUBLE(value), &t)
+        return borrow(value, self.lane_of(i, tangent), level)
+
+    cdef object lift_seeds(self, Py_ssize_t i, object value, cnp.ndarray seeds, object start, Level level):
+        """One leaf with the tangents of all lanes, which lie in C order."""
+        cdef NDualArray x
+        cdef run_leaf* leaf = &self.specs[i]
+        if leaf.kind == LEAF_ARRAY:
+            if leaf.ndim and direct_memory(<cnp.ndarray>value):
+                x = adopt_readonly(<cnp.ndarray>value, seeds, level)
+                x.buf.borrowed = True
+                if start is not None and cnp.PyArray_IS_C_CONTIGUOUS(<cnp.ndarray>value):
+                    x.buf.seeded = True
+                    x.buf.seed = start
+                    align_values(x.buf)
+                return x
+        elif leaf.typenum == cnp.NPY_DOUBLE and nd_tls.scalar != NULL:
+            return lift_number(PyFloat_AS_DOUBLE(value), <double*>cnp.PyArray_DATA(seeds))
+        return borrow(value, seeds, level)
+
+    cdef tuple forward(self, object call, list inputs, tuple seeds, Py_ssize_t width):
+        cdef Level level = Level.__new__(Level, width)
+        cdef Py_ssize_t i
+        cdef bint single
+        cdef list sites = None
+        if not self.guard.hold():
+            sites = self.guard.enter()
+            if sites is not None:
+                swap_in(sites)
+        try:
+            level.enter()
+            try:
+                inputs = inputs[:]
+                for i, tangent, start in zip(self.active, seeds, self.starts):
+                    inputs[i] = self.lift_seeds(i, inputs[i], <cnp.ndarray>tangent, start, level)
+                level.inputs = inputs
+                out = self.apply(self.call if call is None else call, inputs, level)
+                single = self.direct and is_dual_object(out)
+                if single:
+                    value = result_value(out, False)
+                    rows = result_lanes(out)
+                else:
+                    value = self.outputs.split(out)
+                    rows = None
+            finally:
+                level.leave()
+        finally:
+            if sites is not None:
+                self.leave(sites)
+        check_kept(level)
+        if level.undefined is not None:
+            for part in (rows,) if single else value.rows:
+                if part is not None:
+                    check_defined(level, part)
+        return value, rows, single, level.compared
+
+    def sweep(self, primals, progress=range, call=None):
+        """Every direction: (value, rows, True, compared) for one dual, its rows being ``(dof, *value.shape)``.
+
+        Other outputs give (parts, list of rows, False, compared).
+        """
+        cdef list inputs
+        cdef tuple result
+        self.claim()
+        try:
+            inputs = self.admit(primals)
+            if self.plain_sweep and self.seeds is not None:
+                result = self.forward(call, inputs, self.seeds, (<cnp.ndarray>self.seeds[0]).shape[0])
+                # One float64 suits every operator; anything else is looked at.
+                if result[2] and type(result[0]) is np.float64:
+                    return result
+                return self.one_sweep(result)
+            return self.sweep_all(inputs, progress, call)
+        finally:
+            self.busy = False
+
+    def one_pass(self, list inputs, tuple seeds, Py_ssize_t width, call):
+        """(value, lanes, True, compared) of one dual, else (parts, None, False, compared)."""
+        return self.forward(call, inputs, seeds, width)
+
+
+cdef class Push:
+    """A prepared directional derivative as a callable without a Python frame of its own."""
+
+    cdef object plan
+    cdef Run run
+    cdef bint flat
+
+    def __cinit__(self, plan, *unused):
+        self.plan = plan
+        self.run = plan.run
+        self.flat = plan.flat
+
+    def __call__(self, primals, tangents):
+        if self.flat:
+            return self.run.push(primals, tangents, None)
+        return self.run.push(self.plan.flatten(tuple(primals)), self.plan.tangents(tuple(tangents)), None)

@@ -1,0 +1,230 @@
+"""One function, run forward over a flat tuple of leaves: the part of a derivative call that is paid every time.
+
+A leaf says what is expected at its place, a guard what must be intercepted while the function runs, an outputs object
+what to make of a result that is not one dual; all three come from the layers above. Nothing here knows containers.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import random
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ndual._core._dual import Facts, Run, is_dual, pooled_zeros
+from ndual.errors import ArgumentTypeError, ArgumentValueError, NdualError
+
+
+class Seeds:
+    """The unit tangents of one differentiated leaf: ``(width, *shape)``, zero but for the ones of the pass at hand."""
+
+    __slots__ = ("array", "count", "flat", "offset")
+
+    def __init__(self, leaf: Any, width: int, offset: int, holomorphic: bool) -> None:
+        self.array = pooled_zeros((width, *leaf.shape), leaf.dtype)
+        flat = self.array.reshape(-1)
+        # Real and imaginary part are two directions, and lie side by side.
+        self.flat = flat if holomorphic or not leaf.complex else flat.view(flat.real.dtype)
+        self.count: int = leaf.dof(holomorphic)
+        self.offset = offset
+
+    def start(self, low: int) -> int | None:
+        """The lane of the first cell in a pass that begins at direction `low`; None if a cell has two lanes."""
+        return self.offset - low if self.flat.size == self.array.size else None
+
+    def put(self, low: int, high: int, value: float) -> None:
+        """Write `value` where directions low..high of the sweep meet this leaf."""
+        first, last = max(low, self.offset), min(high, self.offset + self.count)
+        if first < last:
+            start = (first - low) * self.count + first - self.offset
+            step = self.count + 1
+            self.flat[start : start + (last - first - 1) * step + 1 : step] = value
+
+
+class ForwardRun(Run):
+    """Forward passes of one function over leaves that are checked against the ones it was made for.
+
+    Parameters
+    ----------
+    call : callable
+        Takes the flat leaves; the user's function itself where its arguments are flat.
+    leaves : sequence of Leaf
+        What is expected at each place.
+    active : sequence of int
+        The places that are differentiated.
+    guard : Facts
+        Where its facts do not hold, ``enter()`` says whether ``leave()`` must follow the call.
+    outputs : Outputs
+        ``split(out)`` takes what is not one dual apart; ``check(value, single)`` is asked once a sweep.
+    direct : bool
+        Whether one dual is taken as it is, without asking `outputs`.
+    width, passes : int
+        Lanes of one pass of a sweep, and how many passes.
+    keep : bool
+        Every sweep writes the rows of one dual into the same memory.
+    """
+
+    def __init__(
+        self, call: Callable[..., Any], leaves: Sequence[Any], active: Sequence[int], guard: Facts, outputs: Any, *,
+        direct: bool, width: int, passes: int, dof: int, holomorphic: bool = False, keep: bool = False,
+    ) -> None:  # fmt: skip
+        self.width, self.passes, self.dof = width, passes, dof
+        self.holomorphic = holomorphic
+        self.keep = keep
+        self._kept: np.ndarray | None = None
+        self._units: list[Seeds] | None = None
+        self.plain_sweep = passes == 1 and not keep and not holomorphic
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the seeds, and of the rows if they are kept."""
+        seeds: int = self.width * sum(self.leaves[i].size * self.leaves[i].dtype.itemsize for i in self.active)
+        return seeds + (0 if self._kept is None else self._kept.nbytes)
+
+    def clone(self, call: Callable[..., Any]) -> ForwardRun:
+        """A run of its own buffers, for another thread."""
+        return ForwardRun(
+            call, self.leaves, self.active, self.guard, self.outputs, direct=self.direct, width=self.width,
+            passes=self.passes, dof=self.dof, holomorphic=self.holomorphic, keep=self.keep,
+        )  # fmt: skip
+
+    def lane_of(self, i: int, tangent: Any) -> np.ndarray:
+        """A tangent of leaf i as its one lane, checked and cast."""
+        return as_lane(self.leaves[i], tangent)
+
+    def _make_units(self) -> list[Seeds]:
+        units, offset = [], 0
+        for i in self.active:
+            units.append(Seeds(self.leaves[i], self.width, offset, self.holomorphic))
+            offset += units[-1].count
+        if self.passes == 1:
+            for unit in units:
+                unit.put(0, self.dof, 1.0)
+        self.seeds = tuple(unit.array for unit in units)
+        self.starts = tuple(unit.start(0) for unit in units)
+        return units
+
+    def one_sweep(self, done: tuple[Any, Any, bool, bool]) -> tuple[Any, Any, bool, bool]:
+        """The result of a sweep from that of its only pass."""
+        value, chunk, single, compared = done
+        self.outputs.check(value, single)
+        return value, chunk if single else value.rows, single, compared
+
+    def sweep_all(
+        self, inputs: list[Any], progress: Callable[[int], Iterable[int]], call: Callable[..., Any] | None
+    ) -> tuple[Any, Any, bool, bool]:
+        """Every pass over checked inputs."""
+        if self._units is None:
+            self._units = self._make_units()
+        units, dof, width = self._units, self.dof, self.width
+        several = self.passes > 1
+        chance = GlobalRandom() if several and self.guard.random else None
+        first: Any = None
+        rows: Any = None
+        first_single = compared = False
+        for number in progress(self.passes):
+            low, high = number * width, min(number * width + width, dof)
+            if chance is not None and number:
+                chance.restore()
+            if several:
+                for unit in units:
+                    unit.put(low, high, 1.0)
+                self.starts = tuple(unit.start(low) for unit in units)
+            try:
+                value, chunk, single, seen = self.one_pass(inputs, self.seeds, width, call)
+            finally:
+                if several:
+                    for unit in units:
+                        unit.put(low, high, 0.0)
+            compared |= seen
+            if number == 0:
+                first, first_single = value, single
+                self.outputs.check(value, single)
+                rows = None if single else [None] * len(value.rows)
+            else:
+                self._compare(first, first_single, value, single, number)
+            if single:
+                rows = self._store(rows, chunk, low, high)
+            else:
+                rows = [self._store(r, c, low, high) for r, c in zip(rows, value.rows, strict=True)]
+        if self.keep and first_single:
+            self._kept = rows
+        return first, rows, first_single, compared
+
+    def _store(self, rows: np.ndarray | None, chunk: np.ndarray | None, low: int, high: int) -> np.ndarray | None:
+        """Rows low..high taken from a chunk; a sweep of one pass hands the chunk on as it is."""
+        if chunk is None:
+            return rows
+        if rows is None:
+            shape = (self.dof, *chunk.shape[1:])
+            kept = self._kept
+            if kept is not None and kept.shape == shape and kept.dtype == chunk.dtype:
+                rows = kept
+            elif self.passes == 1:
+                return chunk[: self.dof]
+            else:
+                rows = pooled_zeros(shape, chunk.dtype)
+        rows[low:high] = chunk[: high - low]
+        return rows
+
+    def _compare(self, first: Any, first_single: bool, value: Any, single: bool, number: int) -> None:
+        one, two = ([first], [value]) if single else (getattr(first, "values", []), value.values)
+        if first_single != single or len(one) != len(two) or not all(map(same_bits, one, two)):
+            raise NdualError(
+                f"expected the same value of f in every pass; got another one in pass {number + 1} of {self.passes}: "
+                "f draws random numbers of its own or keeps state from call to call. "
+                f'Run it once, with chunk_size={self.dof} or mode="reverse"'
+            )
+
+
+def same_bits(a: Any, b: Any) -> bool:
+    """Whether two numbers or arrays agree to the last bit."""
+    a, b = np.asarray(a), np.asarray(b)
+    return bool(a.shape == b.shape and a.dtype == b.dtype and a.tobytes() == b.tobytes())
+
+
+def as_lane(leaf: Any, tangent: Any) -> np.ndarray:
+    """A tangent of a leaf as its one lane, cast to the dtype of the leaf."""
+    if type(tangent) is np.ndarray and tangent.dtype == leaf.dtype and tangent.shape == leaf.shape:
+        return tangent[None]
+    if is_dual(tangent):
+        raise NdualError(f"tangent of {leaf.name}: expected plain numbers; got a dual. Nesting is not supported yet")
+    array = np.asarray(tangent)
+    if array.dtype.kind not in "biufc" or (array.dtype.kind == "c" and not leaf.complex):
+        raise ArgumentTypeError(f"tangent of {leaf.name}: expected {leaf}; got {_what(tangent, array)}")
+    if array.shape != leaf.shape:
+        raise ArgumentValueError(
+            f"tangent of {leaf.name}: expected the shape of the argument, {leaf.shape}; got {array.shape}"
+        )
+    return array.astype(leaf.dtype)[None]
+
+
+def _what(tangent: Any, array: np.ndarray) -> str:
+    return f"{array.dtype} of shape {array.shape}" if array.dtype.kind == "c" else type(tangent).__name__
+
+
+class GlobalRandom:
+    """The global random states, to be put back between the passes of one sweep."""
+
+    def __init__(self) -> None:
+        self._numpy = np.random.get_state(legacy=False)
+        self._python = random.getstate()
+        self._bits = self._peek()
+
+    @staticmethod
+    def _peek() -> bytes | None:
+        # get_state and set_state take 30 us each; the words of the Mersenne twister are compared in 0.3.
+        generator = np.random.mtrand._rand._bit_generator
+        if type(generator).__name__ != "MT19937":
+            return None
+        return ctypes.string_at(generator.ctypes.state_address, 2500)
+
+    def restore(self) -> None:
+        """Put the states back where they have moved."""
+        bits = self._peek()
+        if bits is None or bits != self._bits:
+            np.random.set_state(self._numpy)
+        if random.getstate() != self._python:
+            random.setstate(self._python)

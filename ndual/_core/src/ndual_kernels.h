@@ -1,0 +1,89 @@
+/* The contract between the C kernels and the Cython core: rows, instruction sets, nd_map and nd_copy.
+ *
+ * Plain C99 without Python, NumPy or complex numbers, so that it can be compiled and tested alone. Nothing here
+ * allocates, and nothing touches an object: every function may run without the GIL.
+ */
+#ifndef NDUAL_KERNELS_H
+#define NDUAL_KERNELS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { ND_F32 = 0, ND_F64 = 1 };
+
+#define ND_MAXIN 3
+#define ND_MAXDIM 64
+
+/* Elements per block. 128 to 2048 measure alike; 512 doubles keep all scratch of one call inside 48 KiB of L1. */
+#define ND_BLOCK 512
+
+/* How a row's derivative with respect to one operand is had. NONE: there is none, an active operand is an error;
+ * ARRAY: `fill` computes it; X0, X1: it is that operand itself. */
+enum { ND_COEF_NONE, ND_COEF_ZERO, ND_COEF_ONE, ND_COEF_NEG, ND_COEF_ARRAY, ND_COEF_X0, ND_COEF_X1 };
+
+/* Or-ed to a kind given to nd_combine: the tangent of this term is one number per lane. */
+#define ND_SCALAR_TANGENT 16
+
+/* Value and partial derivatives of one contiguous block of any n >= 0. d[i] == NULL: not wanted. If the row takes its
+ * value from NumPy's loop, y is filled on entry; else fill writes it. x, y and the wanted d are distinct memory. */
+typedef void (*nd_fill)(ptrdiff_t n, const void *const *x, void *y, void *const *d);
+
+typedef struct nd_row {
+    const char *name;
+    int nin;
+    unsigned char value_inside;    /* fill writes y itself (add, multiply, sin ...) */
+    unsigned char coef[ND_MAXIN];
+    nd_fill fill[2], fill_exact[2]; /* by dtype; exact: the value is bit-equal to libm's. NULL: nothing to compute */
+} nd_row;
+
+/* out[l][i] = sum over k terms of coef[i] * t[l][i], at most ND_BLOCK elements; zero times anything is zero. A kind is
+ * ONE, NEG or ARRAY, perhaps with ND_SCALAR_TANGENT. `tlane` and `outlane` are bytes between lanes. A lane of `out` may
+ * be the very lane of a t, and `coef` never overlaps `out`. */
+typedef void (*nd_combine)(ptrdiff_t n, ptrdiff_t nlanes, int k, const int *kinds, const void *const *coef,
+                           const char *const *t, const ptrdiff_t *tlane, char *out, ptrdiff_t outlane);
+
+typedef struct nd_isa {
+    const char *name; /* "baseline", "v3" or "v4" */
+    const nd_row *rows;
+    int nrows;
+    nd_combine combine[2];
+} nd_isa;
+
+/* The best set for this processor, or the one called `force`; NULL if that is unknown or the processor lacks it. */
+const nd_isa *nd_select(const char *force);
+
+/* NumPy's inner loop. */
+typedef void (*nd_loop_fn)(char **args, const intptr_t *n, const intptr_t *steps, void *data);
+typedef struct { nd_loop_fn fn; void *data; } nd_loop;
+
+/* Strides in bytes, already broadcast (0 where stretched). `lane`: bytes between lanes. t == NULL: a constant.
+ * Only lanes lo .. hi - 1 of the output's can be other than zero, and t points at lane lo. */
+typedef struct {
+    const char *v;
+    const ptrdiff_t *vs;
+    const char *t;
+    const ptrdiff_t *ts;
+    ptrdiff_t lane, lo, hi;
+} nd_in;
+typedef struct { char *v; const ptrdiff_t *vs; char *t; const ptrdiff_t *ts; ptrdiff_t lane; } nd_out;
+
+/* Applies a row to arrays of any shape and strides. `loop.fn` may be NULL where the row writes its value itself; where
+ * both exist, the loop gives the value only if `exact`. out->t == NULL: value only. `out` may be the very memory and
+ * geometry of an input; any other overlap is the caller's fault.
+ * Returns 0; -1 for a bad argument; i + 1 if operand i has a tangent but the row has no derivative for it (nothing
+ * has been written then). */
+int nd_map(const nd_isa *isa, int row, int dtype, nd_loop loop, int nin, const nd_in *in, const nd_out *out, int ndim,
+           const ptrdiff_t *shape, ptrdiff_t nlanes, int exact);
+
+/* dst[...] = src[...] for items of any size, strides in bytes, without overlap (or dst == src, same strides). */
+void nd_copy(size_t itemsize, int ndim, const ptrdiff_t *shape, char *dst, const ptrdiff_t *ds, const char *src,
+             const ptrdiff_t *ss);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,148 @@
+"""The storage protocol: what the core asks of a memory that holds the values and lanes of duals.
+
+Host memory and every device implement these few calls; nothing above them touches a pointer. A storage that has no
+kernels of its own inherits `launch`, which evaluates a row's NumPy form over the storage's array namespace.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import numpy as np
+
+from ndual.errors import NoRuleError
+from ndual.rules.language import to_numpy
+
+
+class Storage:
+    """Arrays of one kind of memory: their namespace and how rows, reductions and gathers run on them.
+
+    Parameters
+    ----------
+    xp : module
+        The array namespace, such as ``numpy`` or ``cupy``.
+    """
+
+    def __init__(self, xp: Any) -> None:
+        self.xp = xp
+        self._forms: dict[tuple[str, str, int], Any] = {}
+
+    def owns(self, array: Any) -> bool:
+        """Whether `array` lives here."""
+        return isinstance(array, self.xp.ndarray)
+
+    def empty(self, shape: tuple[int, ...], dtype: Any) -> Any:
+        """Fresh memory."""
+        return self.xp.empty(shape, dtype)
+
+    def zeros(self, shape: tuple[int, ...], dtype: Any) -> Any:
+        """Fresh memory holding zeros."""
+        return self.xp.zeros(shape, dtype)
+
+    def function(self, dotted: str) -> Any:
+        """The function of this storage that a public name ("numpy.sin", "scipy.special.digamma") stands for."""
+        module, _, name = dotted.rpartition(".")
+        if module == "numpy":
+            return getattr(self.xp, name)
+        return getattr(importlib.import_module(module), name)
+
+    def form(self, row: Any, kind: str, i: int) -> Any:
+        """The compiled NumPy form of a partial ("real", "complex") or of a real-linear tangent ("jvp")."""
+        key = row.name, kind, i
+        if key not in self._forms:
+            if kind == "value":
+                expr = row.value_expr
+            elif kind == "jvp":
+                expr = row.jvp_expr
+            else:
+                exprs = row.complex_exprs if kind == "complex" else row.partial_exprs
+                expr = None if exprs is None else exprs[i]
+            self._forms[key] = None if expr is None else to_numpy(expr, self.function)
+        return self._forms[key]
+
+    def launch(
+        self, row: Any, ufunc: Any, values: list[Any], lanes: list[Any], width: int, dtype: Any
+    ) -> tuple[Any, Any]:
+        """Apply a row of the table: its value, and its lanes from its partial derivatives.
+
+        `lanes` has one entry per operand, ``(N, *shape)`` or None for a constant. Zero times anything is zero.
+        """
+        function = self._value_function(row, ufunc)
+        value = self._own(function(*values, **({} if dtype is None else {"dtype": dtype})))
+        x, y = self._widened(function, values, value)
+        tangent = None
+        # The arithmetic of partials meets infinities on purpose; warnings belong to the value alone.
+        with np.errstate(all="ignore"):
+            for i, t in enumerate(lanes):
+                if t is None:
+                    continue
+                t = t.reshape(t.shape[:1] + (1,) * (value.ndim + 1 - t.ndim) + t.shape[1:])
+                term = self._term(row, i, x, y, t)
+                if term is not None:
+                    tangent = term if tangent is None else tangent + term
+        if tangent is None:
+            return value, self.zeros((width, *value.shape), value.dtype)
+        if tangent.shape != (width, *value.shape):
+            tangent = self.xp.broadcast_to(tangent, (width, *value.shape)).copy()
+        return value, self._own(tangent) if tangent.dtype == value.dtype else tangent.astype(value.dtype)
+
+    def _own(self, result: Any) -> Any:
+        """An array of its own memory: the result of a row is never a view of an operand."""
+        if not hasattr(result, "dtype"):
+            return self.xp.asarray(result)
+        return result if getattr(result, "base", None) is None else result.copy()
+
+    def _widened(self, function: Any, values: list[Any], value: Any) -> tuple[tuple[Any, ...], Any]:
+        """Operands and value for the partials: at least as wide as the result, and float16 as float32.
+
+        So float16 rounds once an operation, and a derivative is as precise as the value it stands beside.
+        """
+        half = value.dtype == np.float16
+        width = 4 if half else value.dtype.itemsize // (2 if value.dtype.kind == "c" else 1)
+        wide = np.dtype(f"f{width}")
+        narrow = [hasattr(v, "dtype") and v.dtype.kind == "f" and v.dtype.itemsize < width for v in values]
+        if not any(narrow):
+            return tuple(values), value
+        x = tuple(v.astype(wide) if is_narrow else v for v, is_narrow in zip(values, narrow, strict=True))
+        with np.errstate(all="ignore"):
+            return x, function(*x) if half else value
+
+    def _value_function(self, row: Any, ufunc: Any) -> Any:
+        if ufunc is not None and self.xp is np:
+            return ufunc
+        for dotted in row.serves:
+            if dotted.startswith("numpy.") and hasattr(self.xp, dotted[6:]):
+                return getattr(self.xp, dotted[6:])
+        form = self.form(row, "value", 0)
+        return lambda *x: form(x)
+
+    def _term(self, row: Any, i: int, x: tuple[Any, ...], y: Any, t: Any) -> Any:
+        """The share of one operand in the tangent, or None where its partial is identically zero."""
+        complex_operand = any(getattr(v, "dtype", None) is not None and v.dtype.kind == "c" for v in x)
+        if complex_operand and row.kind == "real_linear":
+            return self.form(row, "jvp", i)(x, y, (t,))
+        form = self.form(row, "complex" if complex_operand else "real", i)
+        if form is None:
+            raise NoRuleError(
+                f"{row.name} has no derivative with respect to operand {i}"
+                f"{' for complex operands' if complex_operand else ''}. Make it a constant with ndual.stop_gradient(x)"
+            )
+        factor = form(x, y)
+        if type(factor) in (int, float):
+            if factor == 1:
+                return t
+            if factor == 0:
+                return None
+        return strong_product(self.xp, factor, t)
+
+
+def strong_product(xp: Any, factor: Any, tangent: Any) -> Any:
+    """Factor * tangent in which a zero on either side annihilates infinities and NaN."""
+    product = factor * tangent
+    if bool(xp.isfinite(product).all()):
+        return product
+    return xp.where((factor == 0) | (tangent == 0), product.dtype.type(0), product)
+
+
+HOST = Storage(np)

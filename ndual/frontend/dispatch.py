@@ -1,0 +1,157 @@
+"""From a called function to its rule: ufuncs to the rows of the table, everything else to the structured rules.
+
+The tables are filled when ndual is imported, and again when a library that has rules (scipy.linalg …) turns up later.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import operator
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ndual import _core
+from ndual._core import forward
+from ndual.errors import NoRuleError
+from ndual.rules import elementwise, registry
+
+_RULES: dict[Any, registry.Rule | Callable[..., Any]] = {}
+_LIBRARIES = ("numpy", "scipy.special", "scipy.linalg")
+_seen: set[str] = set()
+_refused: dict[Any, str] = {}
+
+
+def fill() -> bool:
+    """Bind rows and rules of the libraries that have been imported since the last time; False if there are none."""
+    fresh = [name for name in _LIBRARIES if name in sys.modules and name not in _seen]
+    if not fresh:
+        return False
+    _seen.update(fresh)
+    for row in elementwise.TABLE.values():
+        _bind_row(row)
+    for rule_names, reason in elementwise.REFUSED.items():
+        function = registry.lookup(rule_names)
+        if function is not None:
+            _refused[function] = reason
+    for root in ("numpy", "scipy"):
+        _RULES.update(registry.resolve(root))
+    # Views, as in NumPy; the rows of these names would copy.
+    _RULES[np.real] = operator.attrgetter("real")
+    _RULES[np.imag] = operator.attrgetter("imag")
+    return True
+
+
+def _bind_row(row: Any) -> None:
+    ufunc = None
+    for dotted in row.serves:
+        function = registry.lookup(dotted)
+        if function is None or dotted.startswith(("math.", "cmath.")):
+            continue
+        if isinstance(function, np.ufunc):
+            ufunc = ufunc or function
+            _core.register_row(row, function)
+        else:
+            _RULES.setdefault(function, _row_call(row.name, row.nin))
+    if ufunc is None:
+        _core.register_row(row, None)
+
+
+def _row_call(name: str, nin: int) -> Callable[..., Any]:
+    """A public function that is a row but no ufunc (np.where, np.sinc …): positional operands only."""
+
+    def call(*args: Any, out: Any = None, where: Any = None, dtype: Any = None) -> Any:
+        if len(args) != nin:
+            raise NoRuleError(
+                f"{name} has a derivative for {nin} operand(s) by position; got {len(args)}"
+                f"{_core.user_location()}. Call it with {nin}"
+            )
+        return _core.apply_row(name, *args, out=out, where=where, dtype=dtype)
+
+    return call
+
+
+def dispatch(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Call a function of NumPy or SciPy on arguments that hold duals, by its rule."""
+    rule = _RULES.get(function)
+    if rule is None:
+        if fill() and isinstance(function, np.ufunc):
+            return function(*args, **kwargs)
+        rule = _RULES.get(function)
+        if rule is None:
+            return _without_rule(function, args, kwargs)
+    out = kwargs.get("out")
+    if out is not None:
+        kwargs = {key: value for key, value in kwargs.items() if key != "out"}
+        result = dispatch(function, args, kwargs)
+        target = out[0] if type(out) is tuple else out
+        _core.assign_to(target, ..., result)
+        return target
+    if isinstance(rule, registry.Rule):
+        if type(function) is tuple:  # a ufunc and the name of its method
+            function = getattr(*function)
+        return forward.apply(rule, function, args, kwargs)
+    return rule(*args, **kwargs)
+
+
+def entry(function: Any) -> Any:
+    """What to call for a function that is itself to be differentiated: gates only see calls made by user code.
+
+    A function of SciPy with a rule, or a partial of one, is taken to its rule; anything else is returned as it is.
+    """
+    if type(function) is functools.partial:
+        inner = entry(function.func)
+        return function if inner is function.func else functools.partial(inner, *function.args, **function.keywords)
+    fill()
+    try:
+        ruled = function in _RULES
+    except TypeError:  # an unhashable callable
+        return function
+    if not ruled or isinstance(function, np.ufunc) or type(function) is type(np.sum):
+        return function
+    return functools.wraps(function)(lambda *args, **kwargs: dispatch(function, args, kwargs))
+
+
+def _without_rule(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    name = _public_name(function)
+    reason = _refused.get(function, "it has no derivative rule")
+    raise NoRuleError(
+        f"expected a function that ndual can differentiate; got {name}, but {reason}{_core.user_location()}. "
+        "Rewrite the line with functions that have rules, or pass ndual.stop_gradient(x) if no derivative is meant"
+    )
+
+
+def _public_name(function: Any) -> str:
+    if isinstance(function, tuple):
+        return f"{_public_name(function[0])}.{function[1]}"
+    module = getattr(function, "__module__", None)
+    name = getattr(function, "__name__", repr(function))
+    return f"{module or 'numpy'}.{name}"
+
+
+def _method(name: str, array_at: int = 0) -> Callable[..., Any]:
+    """A method of arrays that is a NumPy function taking the array as argument number `array_at`."""
+    function = getattr(np, name)
+
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return dispatch(function, (*args[:array_at], self, *args[array_at:]), kwargs)
+
+    return method
+
+
+_METHOD_NAMES = """
+mean prod max min var std ptp cumsum cumprod argmax argmin argsort any all clip round trace diagonal repeat squeeze
+swapaxes take choose nonzero searchsorted put argpartition
+"""
+
+
+def install() -> None:
+    """Fill the core's dispatcher slot and its methods; called once, when ndual is imported."""
+    importlib.import_module("ndual.rules")
+    fill()
+    _core.set_dispatcher(dispatch)
+    registry.on_undefined(_core.note_undefined)
+    _core.set_methods({name: _method(name) for name in _METHOD_NAMES.split()} | {"compress": _method("compress", 1)})

@@ -1,0 +1,352 @@
+"""One function at given arguments, flattened: what every operator of the API and every prepared object starts from.
+
+Operators say what to differentiate and how to read the result; a plan finds the leaves, cuts the passes and runs them.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from ndual import chunk
+from ndual._core.run import ForwardRun
+from ndual.errors import ArgumentTypeError, ArgumentValueError, NdualError
+from ndual.frontend import dispatch, intercept
+from ndual.outputs import Outputs, leaf_gradient, leaf_jacobian
+from ndual.structure import (
+    ARRAY,
+    CONSTANT,
+    FLOAT64,
+    SCALAR,
+    Branch,
+    Constant,
+    Flat,
+    Leaf,
+    Tree,
+    check_same,
+    constant_leaf,
+    leaf_of,
+    plain_data,
+    rebuild,
+    rebuild_gradient,
+)
+
+Argnums = int | tuple[int, ...]
+MODES = ("auto", "forward", "reverse")
+NUMBERS_AND_TEXT = frozenset({int, float, complex, bool, str, type(None)})
+# What a function that is differentiated again and again may keep until it is dropped itself.
+REMEMBERED_BYTES = 256 * 1024
+NAMES = tuple(f"args[{i}]" for i in range(32))
+
+
+def check_function(f: Any, operator: str) -> None:
+    """Refuse what cannot be called."""
+    if not callable(f):
+        raise ArgumentTypeError(
+            f"{operator} expects a function; got {type(f).__name__}. Write {operator}(f)(x), not {operator}(f(x))"
+        )
+
+
+def check_mode(mode: Any) -> str:
+    """The mode that will run."""
+    if mode not in MODES:
+        raise ArgumentValueError(f"mode expects one of {', '.join(map(repr, MODES))}; got {mode!r}")
+    if mode == "reverse":
+        raise NdualError('mode="reverse" is not available yet. Use mode="forward", or leave mode out')
+    return "forward"
+
+
+def check_argnums(argnums: Any) -> Argnums:
+    """Argnums as an int or a tuple of different ints."""
+    if isinstance(argnums, list | tuple):
+        if argnums and all(hasattr(i, "__index__") and not isinstance(i, bool) for i in argnums):
+            return tuple(int(i) for i in argnums)
+    elif hasattr(argnums, "__index__") and not isinstance(argnums, bool):
+        return int(argnums)
+    raise ArgumentTypeError(f"argnums expects an int or a tuple of ints; got {argnums!r}")
+
+
+def places(argnums: Argnums, count: int) -> tuple[int, ...]:
+    """The positions that argnums means among `count` arguments."""
+    chosen = (argnums,) if isinstance(argnums, int) else argnums
+    for i in chosen:
+        if not -count <= i < count:
+            raise ArgumentValueError(
+                f"argnums: expected positions of the {count} arguments of this call; got {i}. "
+                "Pass what is differentiated by position, not by keyword"
+            )
+    found = tuple(i % count for i in chosen)
+    if len(set(found)) < len(found):
+        raise ArgumentValueError(f"argnums: expected different positions; got {argnums}")
+    return found
+
+
+def name_of(i: int) -> str:
+    """How messages call the i-th argument."""
+    return NAMES[i] if i < len(NAMES) else f"args[{i}]"
+
+
+def _absent(*args: Any) -> Any:
+    raise NdualError("expected the function to be given with the call; got none")
+
+
+class Plan:
+    """The leaves of a call and the run that differentiates them.
+
+    Where every differentiated argument is one leaf the arguments go to the run as they are, and the run calls `f`
+    itself; otherwise arguments are flattened first and `f` gets them rebuilt.
+    """
+
+    __slots__ = (
+        "_count", "active", "argnums", "f", "flat", "holomorphic", "kwargs", "leaves", "outputs", "run",
+        "single", "sizes", "slots", "trees", "values",
+    )  # fmt: skip
+
+    def __init__(
+        self, f: Callable[..., Any], args: tuple[Any, ...], argnums: Argnums, outputs: Outputs, *,
+        kwargs: dict[str, Any] | None = None, chunk_size: int | None = None, jvp: bool = False, keep: bool = False,
+    ) -> None:  # fmt: skip
+        self.f = f
+        self.argnums = argnums
+        self.kwargs = kwargs or None
+        self.outputs = outputs
+        self.holomorphic = outputs.holomorphic
+        self.active = places(argnums, len(args))
+        self.leaves: list[Leaf] = []
+        self.values: list[Any] = []
+        self.trees: dict[int, Tree] = {}
+        self._count = len(args)
+        self.flat = not kwargs
+        plain = self.flat or plain_data(kwargs)
+        found: dict[int, range] = {}
+        for i, value in enumerate(args):
+            start = len(self.leaves)
+            plain = self._take(i, value) and plain
+            found[i] = range(start, len(self.leaves))
+        # In the order of argnums, which is that of tangents and results.
+        self.slots = [k for i in self.active for k in found[i]]
+        if not self.flat:
+            self.leaves.append(constant_leaf(self.trees, "args")[0])
+            self.values.append(self.trees)
+        self._check_complex()
+        guard = intercept.guard(f, plain)
+        call = dispatch.entry(f) if self.flat else self._rebuilt
+        chosen = [self.leaves[k] for k in self.slots]
+        first = chosen[0]
+        self.single = isinstance(argnums, int) and not self.trees and first.kind == ARRAY and first.dtype == FLOAT64
+        self.sizes = [leaf.dof(self.holomorphic) for leaf in chosen]
+        dof = sum(self.sizes)
+        passes, width = 1, 1
+        if not jvp:
+            limit = chunk_size or chunk.default_width(
+                dof,
+                max(leaf.size * leaf.dtype.itemsize for leaf in chosen),  # type: ignore[union-attr]
+            )
+            passes, width = chunk.split(dof, limit)
+        self.run = ForwardRun(
+            call, self.leaves, self.slots, guard, outputs, direct=not outputs.has_aux, width=width, passes=passes,
+            dof=dof, holomorphic=self.holomorphic, keep=keep,
+        )  # fmt: skip
+
+    def _take(self, i: int, value: Any) -> bool:
+        """Add an argument; whether it is plain data."""
+        if i not in self.active:
+            leaf, value = constant_leaf(value, name_of(i))
+            self.leaves.append(leaf)
+            self.values.append(value)
+            return plain_data(value)
+        found = leaf_of(value, name_of(i))
+        if found is not None:
+            self.leaves.append(found[0])
+            self.values.append(found[1])
+            return True
+        flat = Flat(value, name_of(i))
+        self.flat = False
+        self.trees[i] = flat.tree
+        self.leaves.extend(flat.leaves)
+        self.values.extend(flat.values)
+        return plain_data(value)
+
+    def _check_complex(self) -> None:
+        for leaf in (self.leaves[k] for k in self.slots):
+            if self.holomorphic and not leaf.complex:
+                raise ArgumentTypeError(
+                    f"{leaf.name}: expected a complex argument with holomorphic=True; got {leaf}. Leave holomorphic out"
+                )
+
+    def refuse_complex(self) -> None:
+        """For operators whose result has no place for two derivatives of a complex number."""
+        for leaf in (self.leaves[k] for k in self.slots):
+            if leaf.complex and not self.holomorphic:
+                raise ArgumentTypeError(
+                    f"{self.outputs.operator}: expected real arguments; got {leaf.name}, {leaf}. "
+                    "Pass holomorphic=True if f is, or pass real and imaginary part as two arguments"
+                )
+
+    def _rebuilt(self, *leaves: Any) -> Any:
+        # The trees come with the leaves: their constants are those of this call, which may run beside another one.
+        trees = leaves[-1]
+        args, k = [], 0
+        for i in range(self._count):
+            tree = trees.get(i)
+            if tree is None:
+                args.append(leaves[k])
+                k += 1
+            else:
+                n = _leaf_count(tree)
+                args.append(rebuild(tree, leaves[k : k + n]))
+                k += n
+        return dispatch.entry(self.f)(*args, **(self.kwargs or {}))
+
+    def flatten(self, args: tuple[Any, ...]) -> tuple[Any, ...] | list[Any]:
+        """The leaf values of new arguments, checked to have the structure of the first ones."""
+        if self.flat:
+            return args
+        if len(args) != self._count:
+            raise ArgumentValueError(f"expected {self._count} arguments, as in the prepared call; got {len(args)}")
+        values: list[Any] = []
+        trees = {}
+        for i, value in enumerate(args):
+            tree = self.trees.get(i)
+            if tree is None:
+                values.append(value)
+            else:
+                flat = Flat(value, name_of(i))
+                check_same(tree, flat.tree, flat.name)
+                trees[i] = flat.tree
+                values.extend(flat.values)
+        values.append(trees)
+        return values
+
+    def clone(self) -> Plan:
+        """A plan with buffers of its own, for another thread."""
+        other = copy.copy(self)
+        other.run = self.run.clone(dispatch.entry(other.f) if other.flat else other._rebuilt)
+        return other
+
+    def remember(self, key: Any) -> None:
+        """Keep what is known about the arguments beside the guard of the function, without function and arguments."""
+        guard = intercept.cached(self.f)
+        known = guard is not None and guard is self.run.guard and dispatch.entry(self.f) is self.f
+        if known and self.reusable and self.run.nbytes <= REMEMBERED_BYTES:
+            other = copy.copy(self)
+            other.f, other.values = _absent, []
+            other.run = self.run.clone(_absent)
+            self.run.guard.plans[key] = other
+
+    def tangents(self, tangents: tuple[Any, ...]) -> list[Any]:
+        """The leaf tangents of structured tangents, one for each differentiated argument."""
+        if len(tangents) != len(self.active):
+            raise ArgumentValueError(
+                f"expected {len(self.active)} tangents, one for each differentiated argument; got {len(tangents)}"
+            )
+        found: list[Any] = []
+        for i, tangent in zip(self.active, tangents, strict=True):
+            tree = self.trees.get(i)
+            if tree is None:
+                found.append(tangent)
+            else:
+                part: dict[int, Any] = {}
+                _match(tree, tangent, f"tangent of {name_of(i)}", part)
+                found.extend(part[k] for k in range(len(part)))
+        return found
+
+    def _split(self, build: Callable[[Leaf, Any], Any], rows: Any) -> Any:
+        """One result for each differentiated argument, in its structure; `rows` has the directions first."""
+        parts, low = [], 0
+        for k, size in zip(self.slots, self.sizes, strict=True):
+            parts.append(build(self.leaves[k], rows[low : low + size]))
+            low += size
+        results, k = [], 0
+        for i in self.active:
+            tree = self.trees.get(i)
+            if tree is None:
+                results.append(parts[k])
+                k += 1
+            else:
+                n = _leaf_count(tree)
+                results.append(rebuild_gradient(tree, parts[k : k + n]))
+                k += n
+        return results[0] if isinstance(self.argnums, int) else tuple(results)
+
+    def gradient(
+        self, values: Any, progress: Callable[[int], Iterable[int]] = range, call: Callable[..., Any] | None = None
+    ) -> tuple[Any, Any]:
+        """(value, gradient) at flat values; the value is (value, aux) where there is aux."""
+        value, rows, single, compared = self.run.sweep(values, progress, call)
+        if single:
+            if self.single and rows.dtype == FLOAT64:
+                return value, rows.reshape(self.leaves[self.slots[0]].shape)
+        else:
+            parts = value
+            self.outputs.warn(rows, compared)
+            value = (parts.values[0], parts.aux) if self.outputs.has_aux else parts.values[0]
+            rows = rows[0]
+            if rows is None:
+                rows = np.zeros(self.run.dof, np.complex128 if self.holomorphic else np.float64)
+        return value, self._split(lambda leaf, part: leaf_gradient(leaf, part, self.holomorphic), rows)
+
+    def jacobian(
+        self, values: Any, progress: Callable[[int], Iterable[int]] = range, call: Callable[..., Any] | None = None
+    ) -> tuple[Any, Any]:
+        """(value, jacobian) at flat values: outputs outside, arguments inside, ``(*out.shape, *argument.shape)``.
+
+        The value is (value, aux) where there is aux.
+        """
+        value, rows, single, compared = self.run.sweep(values, progress, call)
+        if single:
+            return value, self._split(leaf_jacobian, rows)
+        self.outputs.warn(rows, compared)
+        blocks = [
+            self._split(leaf_jacobian, np.zeros((self.run.dof, *np.shape(v)), np.asarray(v).dtype) if r is None else r)
+            for v, r in zip(value.values, rows, strict=True)
+        ]
+        whole = rebuild(value.tree, value.values)
+        return (whole, value.aux) if self.outputs.has_aux else whole, rebuild_gradient(value.tree, blocks)
+
+    @property
+    def reusable(self) -> bool:
+        """Whether other arguments of the same types may take the place of these without a look into them."""
+        return self.flat and all(
+            leaf.kind != CONSTANT or leaf.dtype is not None or leaf.type in NUMBERS_AND_TEXT for leaf in self.leaves
+        )
+
+    @property
+    def scalars(self) -> bool:
+        """Whether every differentiated leaf is one number."""
+        return all(leaf.kind == SCALAR or leaf.shape == () for leaf in (self.leaves[k] for k in self.slots))
+
+
+def _leaf_count(tree: Tree) -> int:
+    """How many different leaves a tree has."""
+    highest = -1
+    stack = [tree]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, Branch):
+            stack.extend(node.children)
+        elif isinstance(node, int):
+            highest = max(highest, node)
+    return highest + 1
+
+
+def _match(tree: Tree, tangent: Any, name: str, found: dict[int, Any]) -> None:
+    if isinstance(tree, Constant):
+        return
+    if isinstance(tree, int):
+        found[tree] = tangent
+        return
+    parts: Any = tangent
+    if isinstance(tangent, dict) and tree.keys is not None and set(tangent) == set(tree.keys):
+        parts = [tangent[key] for key in tree.keys]
+    elif tree.keys is not None or not isinstance(tangent, tuple | list) or len(tangent) != len(tree.children):
+        keys = f" with the keys {', '.join(map(repr, tree.keys))}" if tree.keys is not None else ""
+        raise ArgumentValueError(
+            f"{name}: expected a {tree.kind.__name__} of {len(tree.children)}{keys}, as the argument is; "
+            f"got {type(tangent).__name__}"
+        )
+    for key, child, part in zip(tree.keys or range(len(parts)), tree.children, parts, strict=True):
+        _match(child, part, f"{name}[{key!r}]", found)

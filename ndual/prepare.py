@@ -1,0 +1,217 @@
+"""Prepared objects: one function and the kind of its arguments, checked and laid out once, called many times.
+
+The work of a call is done by the run of a plan; here are the signatures, the copies and what ``repr`` says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Self
+
+from ndual._core._dual import Push
+from ndual.api import passes_of
+from ndual.chunk import check_chunk_size
+from ndual.errors import ArgumentValueError
+from ndual.outputs import Outputs
+from ndual.plan import Argnums, Plan, check_argnums, check_function, check_mode
+
+__all__ = ["prepare_derivative", "prepare_gradient", "prepare_jacobian"]
+
+
+class Prepared:
+    """What the prepared objects share. One call at a time: use :meth:`clone` for other threads."""
+
+    what = ""
+
+    def __init__(self, plan: Plan, progress: bool = False) -> None:
+        self._plan = plan
+        self._progress = progress
+        # The example arguments served their turn; keeping them would keep their memory.
+        plan.values = []
+
+    def clone(self) -> Self:
+        """The same, with buffers of its own."""
+        return type(self)(self._plan.clone(), self._progress)
+
+    def __repr__(self) -> str:
+        run, f = self._plan.run, self._plan.f
+        name = getattr(f, "__qualname__", None) or repr(f)
+        return (
+            f"<prepared {self.what} of {name}: mode forward, chunk {run.width}, passes {run.passes}, "
+            f"{run.nbytes} bytes>"
+        )
+
+
+class PreparedDerivative(Prepared, Push):
+    """``prepared(primals, tangents)`` returns ``(value, tangent)``; see :func:`prepare_derivative`."""
+
+    what = "derivative"
+
+
+class PreparedGradient(Prepared):
+    """``prepared(*args)`` returns ``(value, gradient)``; see :func:`prepare_gradient`."""
+
+    what = "gradient"
+
+    def __call__(self, *args: Any) -> tuple[Any, Any]:
+        plan = self._plan
+        bar: Callable[[int], Iterable[int]] = passes_of(self._progress, self.what) if self._progress else range
+        return plan.gradient(args if plan.flat else plan.flatten(args), bar)
+
+
+class PreparedJacobian(Prepared):
+    """``prepared(*args)`` returns ``(value, jacobian)``; see :func:`prepare_jacobian`."""
+
+    what = "jacobian"
+
+    def __call__(self, *args: Any) -> tuple[Any, Any]:
+        plan = self._plan
+        bar: Callable[[int], Iterable[int]] = passes_of(self._progress, self.what) if self._progress else range
+        return plan.jacobian(args if plan.flat else plan.flatten(args), bar)
+
+
+def _plan(
+    f: Callable[..., Any], args: tuple[Any, ...], argnums: Any, mode: str, outputs: Outputs, chunk_size: Any = None,
+    jvp: bool = False, copy: bool = True,
+) -> Plan:  # fmt: skip
+    operator = f"prepare_{outputs.operator}"
+    check_function(f, operator)
+    check_mode(mode)
+    if not args:
+        raise ArgumentValueError(f"{operator} expects example arguments after the function; got none")
+    chosen: Argnums = tuple(range(len(args))) if argnums is None else check_argnums(argnums)
+    return Plan(f, args, chosen, outputs, chunk_size=check_chunk_size(chunk_size), jvp=jvp, keep=not copy)
+
+
+def prepare_derivative(
+    f: Callable[..., Any], *example_args: Any, argnums: int | Sequence[int] | None = None, has_aux: bool = False,
+    mode: str = "auto",
+) -> PreparedDerivative:  # fmt: skip
+    """Prepare directional derivatives of `f` for arguments like the given ones.
+
+    Parameters
+    ----------
+    f : callable
+        Any function of numbers, arrays and containers of them.
+    *example_args
+        Arguments of the types, dtypes and shapes that the calls will have; their values do not matter.
+    argnums : int or tuple of int, optional
+        The arguments that have tangents; all of them unless said otherwise.
+    has_aux : bool
+        `f` returns ``(output, aux)``; calls return `aux` as a third entry.
+    mode : {"auto", "forward"}
+        How; a directional derivative is always taken forward.
+
+    Returns
+    -------
+    callable
+        ``prepared(primals, tangents)`` returns ``(value, tangent)``: `primals` are all arguments of `f`, `tangents` one
+        for each differentiated argument, both as tuples. The tangent has the structure, shapes and dtypes of the
+        output.
+
+    Raises
+    ------
+    ArgumentTypeError, ArgumentValueError, UnsupportedDtype
+        As :func:`jvp`; no example arguments are given.
+    CacheMismatchError
+        Of a call: an argument has another shape, dtype or structure than the example.
+
+    Examples
+    --------
+    >>> import numpy as np, ndual
+    >>> x = np.array([1.0, 2.0])
+    >>> push = ndual.prepare_derivative(lambda x: np.sum(x * x), x)
+    >>> value, tangent = push((x,), (np.array([0.0, 1.0]),))
+    >>> float(value), float(tangent)
+    (5.0, 4.0)
+    """
+    return PreparedDerivative(_plan(f, example_args, argnums, mode, Outputs("derivative", has_aux), jvp=True))
+
+
+def prepare_gradient(
+    f: Callable[..., Any], *example_args: Any, argnums: int | Sequence[int] = 0, has_aux: bool = False,
+    mode: str = "auto", chunk_size: int | None = None, holomorphic: bool = False, copy: bool = True,
+    progress: bool = False,
+) -> PreparedGradient:  # fmt: skip
+    """Prepare value and gradient of a scalar function for arguments like the given ones.
+
+    Parameters
+    ----------
+    f : callable
+        Returns one real number. It may branch, loop and write into arrays.
+    *example_args
+        Arguments of the types, dtypes and shapes that the calls will have; their values do not matter.
+    argnums, has_aux, mode, chunk_size, holomorphic, progress
+        As in :func:`value_and_grad`.
+    copy : bool
+        False returns views of the memory that the object owns: the next call overwrites them.
+
+    Returns
+    -------
+    callable
+        ``prepared(*args)`` returns ``(value, gradient)``, the gradient with the structure, shapes and dtypes of the
+        differentiated arguments. Its ``repr`` says mode, chunk, passes and bytes. One call at a time: ``clone()`` makes
+        another for another thread.
+
+    Raises
+    ------
+    ArgumentTypeError, ArgumentValueError, UnsupportedDtype
+        As :func:`value_and_grad`; no example arguments are given.
+    CacheMismatchError
+        Of a call: an argument has another shape, dtype or structure than the example.
+
+    Examples
+    --------
+    >>> import numpy as np, ndual
+    >>> x = np.array([1.0, 2.0])
+    >>> prepared = ndual.prepare_gradient(lambda x: np.sum(x ** 2), x)
+    >>> value, gradient = prepared(x)
+    >>> float(value), gradient.tolist()
+    (5.0, [2.0, 4.0])
+    """
+    outputs = Outputs("gradient", has_aux, True, holomorphic)
+    return PreparedGradient(_plan(f, example_args, argnums, mode, outputs, chunk_size, copy=copy), progress)
+
+
+def prepare_jacobian(
+    f: Callable[..., Any], *example_args: Any, argnums: int | Sequence[int] = 0, has_aux: bool = False,
+    mode: str = "auto", chunk_size: int | None = None, holomorphic: bool = False, copy: bool = True,
+    progress: bool = False,
+) -> PreparedJacobian:  # fmt: skip
+    """Prepare value and Jacobian of a function for arguments like the given ones.
+
+    Parameters
+    ----------
+    f : callable
+        Returns numbers, arrays, or tuples, lists and dicts of them.
+    *example_args
+        Arguments of the types, dtypes and shapes that the calls will have; their values do not matter.
+    argnums, has_aux, mode, chunk_size, holomorphic, copy, progress
+        As in :func:`prepare_gradient`.
+
+    Returns
+    -------
+    callable
+        ``prepared(*args)`` returns ``(value, jacobian)``, arrays of shape ``(*output.shape, *argument.shape)`` as those
+        of :func:`jacobian`.
+
+    Raises
+    ------
+    ArgumentTypeError, ArgumentValueError, UnsupportedDtype
+        As :func:`jacobian`; no example arguments are given.
+    CacheMismatchError
+        Of a call: an argument has another shape, dtype or structure than the example.
+
+    Examples
+    --------
+    >>> import numpy as np, ndual
+    >>> x = np.array([1.0, 2.0])
+    >>> prepared = ndual.prepare_jacobian(lambda x: x ** 2, x)
+    >>> value, jacobian = prepared(x)
+    >>> value.tolist(), jacobian.tolist()
+    ([1.0, 4.0], [[2.0, 0.0], [0.0, 4.0]])
+    """
+    outputs = Outputs("jacobian", has_aux, False, holomorphic)
+    plan = _plan(f, example_args, argnums, mode, outputs, chunk_size, copy=copy)
+    plan.refuse_complex()
+    return PreparedJacobian(plan, progress)

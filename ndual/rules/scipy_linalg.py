@@ -1,0 +1,349 @@
+"""Rules for scipy.linalg: triangular and Cholesky solves, general solves, decompositions, expm, structured matrices.
+
+SciPy's signatures differ from NumPy's; the formulas are those of ``linalg.py`` and ``decompose.py``. Only what the
+routine reads enters a derivative: one triangle, no unit diagonal.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ndual.rules import decompose
+from ndual.rules.linalg import cholesky_cotangent, cholesky_lanes, inv, solve_lanes
+from ndual.rules.registry import composition, structured
+from ndual.rules.support import add, adjoint, conj, lane_count, refuse, scipy_linalg, truth, zeros_lanes
+from ndual.rules.triangular import tri_apply, tri_part, tri_solve
+
+_CALL = {"overwrite_b": False, "check_finite": True}
+
+
+def _two_dimensional(name: str, a: Any) -> None:
+    if a.ndim != 2:
+        raise refuse(name, f"a stack of matrices (shape {a.shape})", "Loop over them, or use numpy.linalg.")
+
+
+def _operation(trans: Any) -> Any:
+    return {"N": 0, "T": 1, "C": 2}.get(trans, trans)
+
+
+def _apply(xp: Any, m: Any, t: Any) -> Any:
+    """M times every lane."""
+    return xp.matmul(t, xp.swapaxes(m, -1, -2)) if t.ndim == 2 else xp.matmul(m, t)
+
+
+def _outer_cotangent(xp: Any, gb: Any, y: Any, trans: int) -> Any:
+    gb, y = (gb[:, None], y[:, None]) if y.ndim == 1 else (gb, y)
+    if trans == 0:
+        return -xp.matmul(gb, adjoint(xp, y))
+    return -xp.matmul(y if trans == 2 else conj(xp, y), adjoint(xp, gb) if trans == 2 else gb.T)
+
+
+def _solve_triangular_vjp(
+    xp: Any, w: Any, y: Any, x: tuple[Any, Any], trans: Any, lower: Any, unit_diagonal: Any, **_: Any
+) -> tuple[Any, Any]:
+    a, _b = x
+    trans, low, unit = _operation(trans), truth(lower), truth(unit_diagonal)
+    _two_dimensional("scipy.linalg.solve_triangular", a)
+    if trans == 0:
+        gb = tri_solve(xp, a, w[None], low, 2, unit)[0]
+    else:
+        gb = tri_solve(xp, xp.conj(a) if trans == 1 and a.dtype.kind == "c" else a, w[None], low, 0, unit)[0]
+    return tri_part(xp, _outer_cotangent(xp, gb, y, trans), low, unit), gb
+
+
+@structured(
+    "scipy.linalg.solve_triangular", "a b", _solve_triangular_vjp, trans=0, lower=False, unit_diagonal=False, **_CALL
+)
+def solve_triangular(
+    xp: Any, y: Any, x: tuple[Any, Any], dx: tuple[Any, Any], trans: Any, lower: Any, unit_diagonal: Any, **_: Any
+) -> Any:
+    """op(A) dy = db - op(dA) y, with the triangle of dA that belongs to what was read."""
+    (a, _b), (da, db) = x, dx
+    trans, low, unit = _operation(trans), truth(lower), truth(unit_diagonal)
+    _two_dimensional("scipy.linalg.solve_triangular", a)
+    if da is None:
+        return tri_solve(xp, a, db, low, trans, unit)
+    r = tri_apply(xp, da, y, low, trans, unit)
+    r = -r if db is None else db - r
+    return tri_solve(xp, a, r, low, trans, unit, fresh=True)
+
+
+def _upper(xp: Any, factor: Any, lower: bool) -> Any:
+    return factor if lower else adjoint(xp, factor)
+
+
+def _cholesky_vjp(xp: Any, w: Any, y: Any, x: tuple[Any], lower: Any, **_: Any) -> tuple[Any]:
+    low = truth(lower)
+    return (_upper(xp, cholesky_cotangent(xp, _upper(xp, y, low), _upper(xp, w, low)), low),)
+
+
+_FACTOR = {"lower": False, "overwrite_a": False, "check_finite": True}
+
+
+@structured("scipy.linalg.cholesky", "a", _cholesky_vjp, **_FACTOR)
+def cholesky(xp: Any, y: Any, x: tuple[Any], dx: tuple[Any], lower: Any, **_: Any) -> Any:
+    """L Phi(L^-1 dA L^-H) of the triangle that was read."""
+    low = truth(lower)
+    return _upper(xp, cholesky_lanes(xp, _upper(xp, y, low), _upper(xp, dx[0], low)), low)
+
+
+def _other_triangle(xp: Any, c: Any, a: Any, lanes: Any, low: bool) -> Any:
+    """Lanes of what the factorisation does not use: the operand's, or nothing where SciPy (1.18) clears it."""
+    return xp.where(c == a, tri_part(xp, lanes, not low, True), 0)
+
+
+def _cho_factor_vjp(xp: Any, w: Any, y: Any, x: tuple[Any], **_: Any) -> tuple[Any]:
+    c, low = y[0], bool(y[1])
+    g = w[0] if isinstance(w, tuple | list) else w
+    inside = _cholesky_vjp(xp, tri_part(xp, g, low), tri_part(xp, c, low), x, low)[0]
+    return (inside + _other_triangle(xp, c, x[0], g, low),)
+
+
+@structured("scipy.linalg.cho_factor", "a", _cho_factor_vjp, **_FACTOR)
+def cho_factor(xp: Any, y: Any, x: tuple[Any], dx: tuple[Any], **_: Any) -> Any:
+    """The Cholesky factor's lanes, and those of the other triangle."""
+    c, low = y[0], bool(y[1])  # SciPy 1.18 returns an array
+    t = cholesky(xp, tri_part(xp, c, low), x, dx, low)
+    return tri_part(xp, t, low) + _other_triangle(xp, c, x[0], dx[0], low), None
+
+
+def _cho_solve_vjp(xp: Any, w: Any, y: Any, x: tuple[Any, ...], **_: Any) -> tuple[Any, ...]:
+    c, low = x[0], bool(x[1])
+    step = 0 if low else 2
+    first = tri_solve(xp, c, w[None], low, step)
+    gb = tri_solve(xp, c, first, low, 2 - step)[0]
+    factor = tri_part(xp, c, low)
+    u, v = (gb[:, None], y[:, None]) if y.ndim == 1 else (gb, y)
+    s = xp.matmul(u, adjoint(xp, v))
+    s = s + adjoint(xp, s)
+    g = -xp.matmul(s, factor) if low else -xp.matmul(factor, s)
+    return tri_part(xp, g, low), None, gb
+
+
+@structured("scipy.linalg.cho_solve", "*c_and_lower b", _cho_solve_vjp, **_CALL)
+def cho_solve(xp: Any, y: Any, x: tuple[Any, ...], dx: tuple[Any, ...], **_: Any) -> Any:
+    """A dy = db - dA y with A = L L^H and dA = dL L^H + L dL^H, two triangular solves for all lanes."""
+    (c, low, _b), (dc, _, db) = x, dx
+    low = bool(low)
+    r = db
+    if dc is not None:
+        step = 2 if low else 0
+        factor = tri_part(xp, c, low)
+        inner = xp.matmul(adjoint(xp, factor) if low else factor, y)
+        t = tri_apply(xp, dc, inner, low, 2 - step)
+        t = t + _apply(xp, factor if low else adjoint(xp, factor), tri_apply(xp, dc, y, low, step))
+        r = -t if db is None else db - t
+    first = tri_solve(xp, c, r, low, 0 if low else 2)
+    return tri_solve(xp, c, first, low, 2 if low else 0)
+
+
+_SOLVE: dict[str, Any] = {"lower": False, "overwrite_a": False, **_CALL, "assume_a": None, "transposed": False}
+_FULL = (None, "gen", "general", "diagonal", "tridiagonal", "banded")
+_ONE_TRIANGLE = ("sym", "symmetric", "her", "hermitian", "pos", "positive definite")
+
+
+def _solve_matrix(xp: Any, a: Any, lower: Any, assume_a: Any, transposed: Any) -> tuple[str, Any]:
+    """What scipy.linalg.solve reads of its matrix, as a kind and a map from the matrix (or lanes) to what is used."""
+    if assume_a in _FULL:
+        return "full", (lambda m: xp.swapaxes(m, -1, -2)) if truth(transposed) else (lambda m: m)
+    if assume_a in _ONE_TRIANGLE and (a.dtype.kind != "c" or not assume_a.startswith("sym")) and not truth(transposed):
+        return "half", lambda m: decompose.hermitian(xp, m, truth(lower))
+    raise refuse("scipy.linalg.solve", f"assume_a={assume_a!r} here", "Use assume_a='gen', or solve_triangular.")
+
+
+def _solve_vjp(
+    xp: Any, w: Any, y: Any, x: tuple[Any, Any], lower: Any, assume_a: Any, transposed: Any, **_: Any
+) -> tuple[Any, Any]:
+    a, _b = x
+    _two_dimensional("scipy.linalg.solve", a)
+    kind, used = _solve_matrix(xp, a, lower, assume_a, transposed)
+    gb = xp.linalg.solve(adjoint(xp, used(a)), w)
+    g = _outer_cotangent(xp, gb, y, 0)
+    if kind == "half":
+        return decompose.literal(xp, g, truth(lower)), gb
+    return used(g), gb
+
+
+@structured("scipy.linalg.solve", "a b", _solve_vjp, **_SOLVE)
+def solve(
+    xp: Any, y: Any, x: tuple[Any, Any], dx: tuple[Any, Any], lower: Any, assume_a: Any, transposed: Any, **_: Any
+) -> Any:
+    """A dy = db - dA y, one factorisation for all lanes; a symmetric solver depends on the triangle it reads."""
+    (a, b), (da, db) = x, dx
+    _two_dimensional("scipy.linalg.solve", a)
+    _kind, used = _solve_matrix(xp, a, lower, assume_a, transposed)
+    r = None if da is None else -xp.matmul(used(da), y)
+    r = db if r is None else r if db is None else add(xp, r, db)
+    out = solve_lanes(xp, used(a), r[..., None] if b.ndim == 1 else r)
+    return out[..., 0] if b.ndim == 1 else out
+
+
+def _inv_vjp(xp: Any, w: Any, y: Any, x: tuple[Any], **_: Any) -> tuple[Any]:
+    h = adjoint(xp, y)
+    return (-xp.matmul(xp.matmul(h, w), h),)
+
+
+@structured("scipy.linalg.inv", "a", _inv_vjp, overwrite_a=False, check_finite=True, assume_a=None, lower=False)
+def inverse(xp: Any, y: Any, x: tuple[Any], dx: tuple[Any], assume_a: Any, **_: Any) -> Any:
+    """-Y dA Y."""
+    if assume_a not in _FULL:
+        raise refuse("scipy.linalg.inv", f"assume_a={assume_a!r}", "Leave it out.")
+    return inv(xp, y, x, dx)
+
+
+_EIGH: dict[str, Any] = {
+    "lower": True,
+    "eigvals_only": False,
+    "overwrite_a": False,
+    "overwrite_b": False,
+    "type": 1,
+    "check_finite": True,
+    "subset_by_index": None,
+    "subset_by_value": None,
+    "driver": None,
+}
+
+
+def _standard(params: dict[str, Any]) -> None:
+    if params["type"] != 1 or params["subset_by_index"] is not None or params["subset_by_value"] is not None:
+        raise refuse("scipy.linalg.eigh", "type= or a subset", "Reduce to type 1, or select afterwards.")
+
+
+def _vectors(xp: Any, x: tuple[Any, Any], low: bool) -> Any:
+    """The eigenvectors, where only the eigenvalues were asked for."""
+    library = scipy_linalg(xp.__name__.partition(".")[0])
+    return library.eigh(x[0], lower=low)[1] if x[1] is None else library.eigh(x[0], x[1], lower=low)[1]
+
+
+def _eigh_vjp(
+    xp: Any,
+    w: Any,
+    y: Any,
+    x: tuple[Any, Any],
+    lower: Any,
+    eigvals_only: Any,
+    **params: Any,
+) -> tuple[Any, Any]:
+    _standard(params)
+    low = truth(lower)
+    if truth(eigvals_only):
+        values, v, gw, gv = y, _vectors(xp, x, low), w, None
+    else:
+        (values, v), (gw, gv) = y, w
+    ga = decompose.literal(xp, decompose.eigh_cotangent(xp, values, v, gw, gv), low)
+    if x[1] is None:
+        return ga, None
+    return ga, decompose.literal(xp, decompose.eigh_metric_cotangent(xp, values, v, gw, gv), low)
+
+
+@structured("scipy.linalg.eigh", "a b?", _eigh_vjp, **_EIGH)
+def eigh(
+    xp: Any,
+    y: Any,
+    x: tuple[Any, Any],
+    dx: tuple[Any, Any],
+    lower: Any,
+    eigvals_only: Any,
+    **params: Any,
+) -> Any:
+    """With M = V^H (dA - w dB) V: dw = diag(M), dV = V (M / gaps), less half of V^H dB V on the diagonal."""
+    _standard(params)
+    low = truth(lower)
+    values, v = (y, _vectors(xp, x, low)) if truth(eigvals_only) else y
+    da, db = (None if t is None else decompose.hermitian(xp, t, low) for t in dx)
+    dw, dv = decompose.eigh_lanes(xp, values, v, da, db, not truth(eigvals_only))
+    return dw if truth(eigvals_only) else (dw, dv)
+
+
+def _eigvalsh_vjp(xp: Any, w: Any, y: Any, x: tuple[Any, Any], **params: Any) -> tuple[Any, Any]:
+    return _eigh_vjp(xp, w, y, x, eigvals_only=True, **params)
+
+
+@structured("scipy.linalg.eigvalsh", "a b?", _eigvalsh_vjp, **{k: v for k, v in _EIGH.items() if k != "eigvals_only"})
+def eigvalsh(xp: Any, y: Any, x: tuple[Any, Any], dx: tuple[Any, Any], **params: Any) -> Any:
+    """diag(V^H (dA - w dB) V)."""
+    return eigh(xp, y, x, dx, eigvals_only=True, **params)
+
+
+def _svd_vjp(xp: Any, w: Any, y: Any, x: tuple[Any], full_matrices: Any, compute_uv: Any, **_: Any) -> tuple[Any]:
+    return decompose.svd_vjp(xp, w, y, x, full_matrices, compute_uv, False)
+
+
+_SVD: dict[str, Any] = {"overwrite_a": False, "check_finite": True, "lapack_driver": "gesdd"}
+
+
+@structured("scipy.linalg.svd", "a", _svd_vjp, full_matrices=True, compute_uv=True, **_SVD)
+def svd(xp: Any, y: Any, x: tuple[Any], dx: tuple[Any], full_matrices: Any, compute_uv: Any, **_: Any) -> Any:
+    """As numpy.linalg.svd."""
+    return decompose.svd(xp, y, x, dx, full_matrices, compute_uv, False)
+
+
+def _svdvals_vjp(xp: Any, w: Any, y: Any, x: tuple[Any], **_: Any) -> tuple[Any]:
+    return decompose.svd_vjp(xp, w, y, x, False, False, False)
+
+
+@structured("scipy.linalg.svdvals", "a", _svdvals_vjp, overwrite_a=False, check_finite=True)
+def svdvals(xp: Any, y: Any, x: tuple[Any], dx: tuple[Any], **_: Any) -> Any:
+    """Re(u^H dA v)."""
+    return decompose.svdvals(xp, y, x, dx)
+
+
+def _expm_lanes(xp: Any, a: Any, t: Any) -> Any:
+    """The upper right block of expm([[A, dA], [0, A]]), all lanes stacked (Higham 2008, 10.13)."""
+    lanes, n = t.shape[0], a.shape[-1]
+    wide = xp.broadcast_to(a, t.shape)
+    top = xp.concatenate((wide, t), -1)
+    bottom = xp.concatenate((xp.zeros_like(wide), wide), -1)
+    whole = scipy_linalg(xp.__name__.partition(".")[0]).expm(xp.concatenate((top, bottom), -2))
+    return whole.reshape(lanes, *a.shape[:-2], 2 * n, 2 * n)[..., :n, n:]
+
+
+def _expm_vjp(xp: Any, w: Any, y: Any, x: tuple[Any]) -> tuple[Any]:
+    return (_expm_lanes(xp, adjoint(xp, x[0]), w[None])[0],)
+
+
+@structured("scipy.linalg.expm", "A", _expm_vjp)
+def expm(xp: Any, y: Any, x: tuple[Any], dx: tuple[Any]) -> Any:
+    """A block of the exponential of a block triangular matrix."""
+    return _expm_lanes(xp, x[0], dx[0])
+
+
+def _corners(x: tuple[Any, ...]) -> list[tuple[slice, slice]]:
+    out, row, column = [], 0, 0
+    for a in x:
+        m, n = (1, a.shape[0]) if a.ndim == 1 else a.shape[-2:] if a.ndim else (1, 1)
+        out.append((slice(row, row + m), slice(column, column + n)))
+        row, column = row + m, column + n
+    return out
+
+
+def _block_diag_vjp(xp: Any, w: Any, y: Any, x: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple(w[corner].reshape(a.shape) for a, corner in zip(x, _corners(x), strict=True))
+
+
+@structured("scipy.linalg.block_diag", "arrs...", _block_diag_vjp)
+def block_diag(xp: Any, y: Any, x: tuple[Any, ...], dx: tuple[Any, ...]) -> Any:
+    """The lanes of each block in its place."""
+    if y.ndim != 2:
+        raise refuse("scipy.linalg.block_diag", "stacks of matrices", "Build the blocks one by one.")
+    out = zeros_lanes(xp, lane_count(dx), y, y.dtype)
+    for t, (rows, columns) in zip(dx, _corners(x), strict=True):
+        if t is not None:
+            out[:, rows, columns] = t.reshape(t.shape[0], rows.stop - rows.start, columns.stop - columns.start)
+    return out
+
+
+@composition("scipy.linalg.toeplitz")
+def toeplitz(xp: Any, c: Any, r: Any = None) -> Any:
+    """One take from the column, reversed, followed by the row."""
+    c = xp.ravel(c)
+    r = xp.conj(c) if r is None else xp.ravel(r)
+    m, n = xp.shape(c)[0], xp.shape(r)[0]
+    return xp.take(xp.concatenate((c[::-1], r[1:])), xp.arange(m)[::-1, None] + xp.arange(n))
+
+
+@composition("scipy.linalg.circulant")
+def circulant(xp: Any, c: Any) -> Any:
+    """One take."""
+    n = xp.shape(c)[0]
+    return xp.take(c, (xp.arange(n)[:, None] - xp.arange(n)) % n)

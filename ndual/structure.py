@@ -1,0 +1,290 @@
+"""Nested arguments and outputs as a flat list of leaves, and back again.
+
+A leaf is one float or complex number or array: what a derivative can be taken of. Only shapes, types and paths are
+handled here; nothing runs a function, and the only thing known of a dual is how to read it.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ndual import _core
+from ndual.errors import ArgumentTypeError, ArgumentValueError, CacheMismatchError, NdualError, UnsupportedDtype
+
+ARRAY, SCALAR, CONSTANT = 0, 1, 2
+FLOAT_NUMS = frozenset(np.dtype(c).num for c in "efdFD")
+LONG_NUMS = frozenset(np.dtype(c).num for c in "gG")
+NUMBERS = (int, float, complex, np.number)
+FLOAT64 = np.dtype(np.float64)
+COMPLEX128 = np.dtype(np.complex128)
+NESTED = "nested derivatives are not supported yet. Take the inner derivative outside, or write it by hand"
+# Types that hold no float and that nobody expects a derivative of; anything else that is not understood is refused.
+INERT = (int, str, bytes, type(None), np.generic, np.dtype, type, slice, range, type(Ellipsis))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Leaf:
+    """What is expected at one place: an array or a number of a dtype, or something constant."""
+
+    name: str
+    kind: int
+    type: type
+    dtype: np.dtype[Any] | None
+    shape: tuple[int, ...]
+    size: int
+
+    @property
+    def complex(self) -> bool:
+        """Whether the leaf has an imaginary part."""
+        return self.dtype is not None and self.dtype.kind == "c"
+
+    def dof(self, holomorphic: bool) -> int:
+        """Directions that the leaf has: two for a complex number unless the function is holomorphic."""
+        return self.size * (2 if self.complex and not holomorphic else 1)
+
+    def __str__(self) -> str:
+        if self.kind == SCALAR:
+            return with_article(f"{self.dtype} number")
+        if self.dtype is not None:
+            return with_article(f"{self.dtype} array of shape {self.shape}")
+        return with_article(self.type.__name__)
+
+    def same(self, other: Leaf) -> bool:
+        """Whether values for one leaf fit the other."""
+        if self.kind == CONSTANT and self.dtype is None:
+            return self.type is other.type or (issubclass(self.type, NUMBERS) and issubclass(other.type, NUMBERS))
+        return self.kind == other.kind and self.dtype == other.dtype and self.shape == other.shape
+
+    def admit(self, value: Any) -> Any:
+        """The value as this leaf takes it; raises where it does not fit."""
+        found = leaf_of(value, self.name) if self.kind != CONSTANT else constant_leaf(value, self.name)
+        if found is None or not self.same(found[0]):
+            got = constant_leaf(value, self.name)[0] if found is None else found[0]
+            raise CacheMismatchError(
+                f"{self.name}: expected {self}, as in the prepared call; got {got}. "
+                "Convert it, or prepare again with arguments like it"
+            )
+        return found[1]
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """Something in a container that carries no derivative."""
+
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """A container: its class, the keys of a dict (None otherwise), and what it holds."""
+
+    kind: type
+    keys: tuple[Any, ...] | None
+    children: tuple[Any, ...]
+
+
+Tree = int | Constant | Branch
+
+
+def with_article(noun: str) -> str:
+    """A noun with its article."""
+    return f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"
+
+
+def constant_leaf(value: Any, name: str) -> tuple[Leaf, Any]:
+    """The leaf of a value that stays constant."""
+    if type(value) is np.ndarray:
+        return Leaf(name, CONSTANT, np.ndarray, value.dtype, value.shape, value.size), value
+    return Leaf(name, CONSTANT, type(value), None, (), 0), value
+
+
+def leaf_of(value: Any, name: str, promote: bool = True) -> tuple[Leaf, Any] | None:
+    """The leaf and value of a float number or array; None for anything else. `promote` makes a Python int a float."""
+    kind = type(value)
+    if kind is float:
+        return Leaf(name, SCALAR, float, FLOAT64, (), 1), value
+    if kind is int and promote:
+        return Leaf(name, SCALAR, float, FLOAT64, (), 1), float(value)
+    if kind is complex:
+        return Leaf(name, SCALAR, complex, COMPLEX128, (), 1), value
+    if _core.is_dual(value):
+        raise NdualError(f"{name}: expected plain numbers or arrays; got a dual: {NESTED}")
+    if isinstance(value, np.ndarray | np.inexact):
+        dtype = value.dtype
+        if dtype.num not in FLOAT_NUMS:
+            if dtype.num in LONG_NUMS:
+                plain = "complex128" if dtype.kind == "c" else "float64"
+                raise UnsupportedDtype(
+                    f"{name}: expected float16, float32, float64, complex64 or complex128; got {dtype}. "
+                    f"Convert it with x.astype(np.{plain})"
+                )
+            if dtype.kind == "O":
+                raise ArgumentTypeError(
+                    f"{name}: expected a float array; got an object array. Convert it with x.astype(float)"
+                )
+            return None
+        if not dtype.isnative:
+            raise UnsupportedDtype(
+                f"{name}: expected the byte order of this machine; got {dtype.str}. "
+                f"Convert it with x.astype(np.{dtype.newbyteorder('=').name})"
+            )
+        if not isinstance(value, np.ndarray):
+            return Leaf(name, SCALAR, kind, dtype, (), 1), value
+        if kind is not np.ndarray:
+            if isinstance(value, np.ma.MaskedArray | np.matrix):
+                raise ArgumentTypeError(
+                    f"{name}: expected an ndarray; got {kind.__name__}, whose operations have no rules. "
+                    "Pass x.data and apply the mask inside, or np.asarray(x) for a matrix"
+                )
+            value = value.view(np.ndarray)
+        return Leaf(name, ARRAY, np.ndarray, dtype, value.shape, value.size), value
+    return None
+
+
+def _container(value: Any) -> bool:
+    kind = type(value)
+    return kind in (tuple, list, dict, OrderedDict) or (isinstance(value, tuple) and hasattr(kind, "_fields"))
+
+
+class Flat:
+    """One argument, flattened: its tree, its leaves and their values.
+
+    An array that occurs twice is one leaf, so that it is one object again inside the function and in the gradient.
+    """
+
+    __slots__ = ("_index", "_open", "leaves", "name", "tree", "values")
+
+    def __init__(self, value: Any, name: str) -> None:
+        self.name = name
+        self.leaves: list[Leaf] = []
+        self.values: list[Any] = []
+        self._index: dict[int, int] = {}
+        self._open: set[int] = set()
+        found = leaf_of(value, name)
+        self.tree: Tree = self._add(*found) if found else self._grow(value, name)
+        if not self.leaves:
+            raise ArgumentTypeError(_no_float(value, name))
+
+    def _add(self, leaf: Leaf, value: Any) -> int:
+        if leaf.kind == ARRAY:
+            known = self._index.setdefault(id(value), len(self.leaves))
+            if known < len(self.leaves):
+                return known
+        self.leaves.append(leaf)
+        self.values.append(value)
+        return len(self.leaves) - 1
+
+    def _grow(self, value: Any, name: str) -> Tree:
+        found = leaf_of(value, name, promote=False)
+        if found is not None:
+            return self._add(*found)
+        if not _container(value):
+            if isinstance(value, (*INERT, np.ndarray)) or callable(value):
+                return Constant(value)
+            raise ArgumentTypeError(
+                f"{name}: expected numbers, arrays, or tuples, lists and dicts of them; got {type(value).__name__}. "
+                "Pass the arrays that it holds"
+            )
+        if id(value) in self._open:
+            raise ArgumentValueError(f"{name}: expected a container that ends; got one that contains itself")
+        self._open.add(id(value))
+        if isinstance(value, dict):
+            keys: tuple[Any, ...] | None = tuple(value)
+            children = tuple(self._grow(v, f"{name}[{k!r}]") for k, v in value.items())
+        else:
+            keys = None
+            fields = getattr(type(value), "_fields", None)
+            children = tuple(
+                self._grow(v, f"{name}.{fields[i]}" if fields else f"{name}[{i}]") for i, v in enumerate(value)
+            )
+        self._open.discard(id(value))
+        return Branch(type(value), keys, children)
+
+
+def _no_float(value: Any, name: str) -> str:
+    if isinstance(value, np.ndarray | np.generic):
+        what = f"{value.dtype} {'array' if isinstance(value, np.ndarray) else 'number'}"
+        return (
+            f"{name}: expected a float number or array; got {with_article(what)}, which has no derivative. "
+            "Pass x.astype(float), or leave it out of argnums"
+        )
+    return (
+        f"{name}: expected at least one float number or float array; got {type(value).__name__} without any. "
+        "Pass floats (1.0, not 1), or leave it out of argnums"
+    )
+
+
+def rebuild(tree: Tree, values: Any) -> Any:
+    """The structure of a tree with the given leaf values; constants are those of the tree."""
+    if isinstance(tree, int):
+        return values[tree]
+    if isinstance(tree, Constant):
+        return tree.value
+    return _fill(tree, [rebuild(child, values) for child in tree.children])
+
+
+def rebuild_gradient(tree: Tree, values: Any) -> Any:
+    """As :func:`rebuild`, with None where a constant was."""
+    if isinstance(tree, int):
+        return values[tree]
+    if isinstance(tree, Constant):
+        return None
+    return _fill(tree, [rebuild_gradient(child, values) for child in tree.children])
+
+
+def _fill(branch: Branch, children: list[Any]) -> Any:
+    if branch.keys is not None:
+        return branch.kind(zip(branch.keys, children, strict=True))
+    if branch.kind is list:
+        return children
+    return tuple(children) if branch.kind is tuple else branch.kind(*children)
+
+
+def check_same(expected: Tree, got: Tree, name: str) -> None:
+    """Raise CacheMismatchError, naming the path, where two trees differ in anything but their leaves."""
+    if isinstance(expected, Branch) and isinstance(got, Branch):
+        if expected.kind is not got.kind or expected.keys != got.keys or len(expected.children) != len(got.children):
+            raise CacheMismatchError(
+                f"{name}: expected {_describe(expected)}, as in the prepared call; got {_describe(got)}. "
+                "Pass the same structure, or prepare again"
+            )
+        keys = expected.keys or range(len(expected.children))
+        for key, a, b in zip(keys, expected.children, got.children, strict=True):
+            check_same(a, b, f"{name}[{key!r}]")
+    elif isinstance(expected, Constant) and isinstance(got, Constant):
+        a, b = constant_leaf(expected.value, name)[0], constant_leaf(got.value, name)[0]
+        if not a.same(b):
+            raise CacheMismatchError(
+                f"{name}: expected {a}, as in the prepared call; got {b}. Convert it, or prepare again"
+            )
+    elif expected != got:
+        raise CacheMismatchError(
+            f"{name}: expected {_describe(expected)}, as in the prepared call; got {_describe(got)}. "
+            "Pass the same structure, or prepare again"
+        )
+
+
+def _describe(tree: Tree) -> str:
+    if isinstance(tree, Branch):
+        if tree.keys is not None:
+            return f"{with_article(tree.kind.__name__)} with the keys {', '.join(map(repr, tree.keys))}"
+        return f"{with_article(tree.kind.__name__)} of {len(tree.children)}"
+    return with_article(type(tree.value).__name__) if isinstance(tree, Constant) else f"float leaf number {tree}"
+
+
+def plain_data(value: Any) -> bool:
+    """Whether a value is numbers, strings and arrays all through, so that it can run no code of the user's."""
+    kind = type(value)
+    if kind in (float, int, complex, bool, str, bytes, type(None), range, slice):
+        return True
+    if kind is np.ndarray:
+        return bool(value.dtype.kind != "O")
+    if kind in (tuple, list):
+        return all(map(plain_data, value))
+    if kind is dict:
+        return all(map(plain_data, value.values()))
+    return isinstance(value, np.generic)

@@ -1,0 +1,57 @@
+"""What several test files share: a running level, duals with random lanes, and how hard Hypothesis tries."""
+
+from __future__ import annotations
+
+import os
+
+import hypothesis
+import numpy as np
+import pytest
+
+from ndual import _core
+
+hypothesis.settings.register_profile("usual", max_examples=60, deadline=None)
+hypothesis.settings.register_profile("deep", max_examples=3000, deadline=None)
+hypothesis.settings.load_profile(os.environ.get("NDUAL_TEST_PROFILE", "usual"))
+
+WIDTH = 3
+
+
+@pytest.fixture
+def level():
+    """A running level of three lanes."""
+    with _core.Level(WIDTH) as running:
+        yield running
+
+
+@pytest.fixture
+def lift(level):
+    """``lift(value)``: a dual with random lanes, each of them different; ``lift(value, lanes)``: with those."""
+    rng = np.random.default_rng(7)
+
+    def make(value, lanes=None):
+        value = np.asarray(value)
+        if lanes is None:
+            lanes = rng.uniform(-1, 1, (WIDTH, *value.shape))
+            if value.dtype.kind == "c":
+                lanes = lanes + 1j * rng.uniform(-1, 1, lanes.shape)
+        return _core.dual(value, np.asarray(lanes, value.dtype), level)
+
+    return make
+
+
+@pytest.fixture
+def same(level):
+    """``same(dual, value, lanes)``: assert value, dtype, shape and lanes exactly; lanes None for a constant."""
+
+    def check(got, value, lanes):
+        found = _core.primal(got)
+        assert np.asarray(found).dtype == np.asarray(value).dtype
+        np.testing.assert_array_equal(found, value, strict=True) if isinstance(found, np.ndarray) else None
+        np.testing.assert_array_equal(found, value)
+        if lanes is None:
+            assert not _core.is_dual(got)
+        else:
+            np.testing.assert_array_equal(_core.lanes(got), lanes)
+
+    return check
