@@ -64,11 +64,6 @@ cdef inline int size_of(int typenum) noexcept:
     return 2
 
 
-cdef inline NDualArray new_array(Level level, int typenum, int ndim, const Py_ssize_t* shape):
-    """A fresh C-contiguous array of all lanes, whose memory holds nothing yet."""
-    return new_window(level, typenum, ndim, shape, 0, level.width)
-
-
 cdef NDualArray new_window(Level level, int typenum, int ndim, const Py_ssize_t* shape, Py_ssize_t lo, Py_ssize_t hi):
     """A fresh C-contiguous array with memory for lanes lo..hi, holding nothing yet."""
     cdef NDualArray x = array_object()
