@@ -1,6 +1,6 @@
-"""Ufuncs of scipy.special with several outputs: each output's derivative in the operand and the outputs.
+"""Ufuncs of scipy.special that are no rows of the table: several outputs, or a complex one of a real operand.
 
-Ufuncs with one output are rows of the table.
+Each output's derivative is given in the operand and the outputs.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ndual.rules.registry import structured
 from ndual.rules.support import refuse, spread, strong_multiply, unbroadcast
 
 Arrays = tuple[Any, ...]
-Slopes = Callable[[Any, Any, Arrays], Arrays]
+Slopes = Callable[[Any, Any, Any], Any]
 
 
 def _sici(xp: Any, x: Any, y: Arrays) -> Arrays:
@@ -38,7 +38,7 @@ def _ellipj(xp: Any, m: Any, y: Arrays) -> Arrays:
     return cn * dn, -sn * dn, -m * sn * cn, dn
 
 
-def _slopes(xp: Any, slopes: Slopes, x: Any, y: Arrays) -> Arrays:
+def _slopes(xp: Any, slopes: Slopes, x: Any, y: Any) -> Any:
     # cos(x) / x at 0 is an infinity on purpose.
     with xp.errstate(all="ignore"):
         return slopes(xp, x, y)
@@ -59,6 +59,37 @@ _unary("scipy.special.sici", _sici)
 _unary("scipy.special.shichi", _shichi)
 _unary("scipy.special.fresnel", _fresnel)
 _unary("scipy.special.airy", _airy)
+
+
+# (2k + 1)!!, for the series of the derivative in 1 / (2 z**2).
+ODD_FACTORIALS = tuple(float(math.prod(range(1, 2 * k + 2, 2))) for k in range(20))
+
+
+def _wofz(xp: Any, z: Any, y: Any) -> Any:
+    """2i / sqrt(pi) - 2 z w(z); far out, where its terms cancel, the asymptotic series of that."""
+    direct = 2j / math.sqrt(math.pi) - 2 * z * y
+    far = xp.abs(z) > 8
+    safe = xp.where(far, z, 8.0)
+    t = 0.5 / (safe * safe)
+    series = ODD_FACTORIALS[-1] * t
+    for c in ODD_FACTORIALS[-2:0:-1]:
+        series = (series + c) * t
+    series = -1j / math.sqrt(math.pi) * (series + 1) / (safe * safe)
+    # Below the real axis 2 exp(-z**2) comes on top of the series; on it half of that, which is the whole real part.
+    below, on = (far & (z.imag < 0), far & (z.imag == 0))
+    series = series + xp.where(below, -4 * z * xp.exp(-xp.where(below, z * z, 0)), xp.where(on, direct.real, 0))
+    return xp.where(far, series, direct)
+
+
+def _wofz_vjp(xp: Any, w: Any, y: Any, x: Arrays) -> Arrays:
+    g = strong_multiply(xp, xp.conj(_slopes(xp, _wofz, x[0], y)), w)
+    return (g if x[0].dtype.kind == "c" else g.real,)
+
+
+@structured("scipy.special.wofz", "x", _wofz_vjp)
+def wofz(xp: Any, y: Any, x: Arrays, dx: Arrays) -> Any:
+    """The Faddeeva function is complex even on the real axis."""
+    return strong_multiply(xp, _slopes(xp, _wofz, x[0], y), dx[0])
 
 
 def _ellipj_vjp(xp: Any, w: Arrays, y: Arrays, x: Arrays) -> Arrays:

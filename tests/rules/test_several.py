@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import mpmath
 import numpy as np
 import pytest
 import scipy.special
@@ -95,6 +96,34 @@ def test_ellipj_by_its_argument_only():
         assert d == pytest.approx(slope(lambda x, k=k: scipy.special.ellipj(x, 0.3)[k], X), rel=1e-7, abs=1e-7)
     with pytest.raises(ndual.NoRuleError, match="parameter m"):
         ndual.grad(lambda x: np.sum(scipy.special.ellipj(X, x)[0]))(np.abs(X) / 4)
+
+
+@pytest.mark.parametrize("z", [0.0, 0.3, 7.5, 12.0, 1 + 2j, -3 - 1j, 5 + 0.005j, 9 + 0.1j, 10 - 9j, 2 - 9j, 1e8])
+def test_faddeeva_function_by_mpmath(z):
+    with mpmath.workdps(200):
+        if abs(z) < 1e3:
+            w = mpmath.exp(-(mpmath.mpc(z) ** 2)) * mpmath.erfc(mpmath.mpc(0, -1) * z)
+            want = complex(2j / mpmath.sqrt(mpmath.pi) - 2 * z * w)
+        else:
+            want = complex(-1j / mpmath.sqrt(mpmath.pi) / z**2 * (1 + mpmath.mpf(3) / (2 * z**2)))
+    got = ndual.derivative(scipy.special.wofz, holomorphic=isinstance(z, complex))(z)
+    assert got == pytest.approx(want, rel=1e-12)
+    if isinstance(z, float) and z < 20:
+        assert got.real == pytest.approx(-2 * z * math.exp(-z * z), rel=1e-13)
+
+
+def test_a_voigt_profile_by_its_complex_form():
+    x = np.linspace(-1, 4, 7)
+    s, g = 0.8, 0.3
+
+    def profile(sigma, gamma):
+        z = (x + 1j * gamma) / (sigma * np.sqrt(2))
+        return np.real(scipy.special.wofz(z)) / (sigma * np.sqrt(2 * np.pi))
+
+    got = ndual.jacobian(profile, argnums=(0, 1))(s, g)
+    want = ndual.jacobian(lambda a, b: scipy.special.voigt_profile(x, a, b), argnums=(0, 1))(s, g)
+    for a, b in zip(got, want, strict=True):
+        assert a == pytest.approx(b, rel=1e-12)
 
 
 @pytest.mark.parametrize(
