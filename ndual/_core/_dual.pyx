@@ -37,10 +37,15 @@ cnp.import_array()
 
 cdef object FLOAT64 = np.dtype(np.float64)
 cdef object FLOAT32 = np.dtype(np.float32)
+cdef object np_ndarray = np.ndarray
+cdef object np_matmul = np.matmul
+cdef object np_dot = np.dot
 cdef object np_sum = np.sum
 cdef object np_reshape = np.reshape
 cdef object np_transpose = np.transpose
 cdef object np_ravel = np.ravel
+cdef object np_diag = np.diag
+cdef object np_diagonal = np.diagonal
 cdef object np_empty_like = np.empty_like
 cdef object np_zeros_like = np.zeros_like
 cdef double EMPTY_SUM = np.add.reduce(np.array([-0.0]))   # NumPy starts a sum from 0.0 or -0.0, by version
@@ -63,6 +68,8 @@ include "rows.pxi"
 include "kernel.pxi"
 include "promote.pxi"
 include "launch.pxi"
+include "products.pxi"
+include "factor.pxi"
 include "operators.pxi"
 include "protocol.pxi"
 include "indexing.pxi"

@@ -43,7 +43,7 @@ cdef class NDualArray:
     def __mod__(a, b): return binary(ROW_REMAINDER, a, b)
     def __divmod__(a, b): return binary(ROW_FLOOR_DIVIDE, a, b), binary(ROW_REMAINDER, a, b)
     def __pow__(a, b, modulus): return power(a, b) if modulus is None else NotImplemented
-    def __matmul__(a, b): return dispatch(np.matmul, (a, b), {})
+    def __matmul__(a, b): return product(np_matmul, a, b)
     def __neg__(self): return unary(ROW_NEGATIVE, self)
     def __pos__(self): return unary(ROW_POSITIVE, self)
     def __abs__(self): return unary(ROW_ABSOLUTE, self)
@@ -141,7 +141,8 @@ cdef class NDualArray:
     def fill(self, value): setitem(self, Ellipsis, value)
     def conj(self): return conjugate(self)
     def conjugate(self): return conjugate(self)
-    def dot(self, other, out=None): return dispatch(np.dot, (self, other), {} if out is None else {"out": out})
+    def dot(self, other, out=None):
+        return product(np_dot, self, other) if out is None else dispatch(np_dot, (self, other), {"out": out})
     def sort(self, axis=-1, kind=None, order=None, **kwargs):
         setitem(self, Ellipsis, dispatch(np.sort, (self, axis, kind, order), kwargs))
     def view(self, *args, **kwargs):

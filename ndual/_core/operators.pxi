@@ -64,7 +64,7 @@ cdef object inplace_power(NDualArray x, object b):
 
 
 cdef object inplace_matmul(NDualArray x, object b):
-    setitem(x, Ellipsis, dispatch(np.matmul, (x, b), {}))
+    setitem(x, Ellipsis, product(np_matmul, x, b))
     return x
 
 

@@ -22,6 +22,8 @@ cdef object array_ufunc(PyObject* self, PyObject* const* args, Py_ssize_t count,
                     if type(a) is NDualArray or type(b) is NDualArray:
                         return binary(row, a, b)
                     return scalar_binary(row, a, b)
+        elif names == NULL and count == 4 and <object>args[0] is np_matmul:
+            return product(np_matmul, <object>args[2], <object>args[3])
     inputs, kwargs = collect(args + 2, count - 2, names)
     if call and found != NULL:
         return ufunc_with(row, inputs, kwargs)
@@ -91,6 +93,8 @@ cdef object dispatch(object function, tuple args, dict kwargs):
 cdef object array_function(object function, tuple args, dict kwargs):
     """NEP 18. The commonest calls are the methods, which need no rule; the dispatcher takes 5 µs for a view."""
     cdef Py_ssize_t count = len(args)
+    if function is np_dot and count == 2 and not kwargs:
+        return product(np_dot, args[0], args[1])
     if count and not kwargs and type(args[0]) is NDualArray:
         if function is np_sum and count == 1:
             return sum_all(<NDualArray>args[0])
@@ -102,4 +106,6 @@ cdef object array_function(object function, tuple args, dict kwargs):
             return ravel(<NDualArray>args[0], "C")
         if (function is np_empty_like or function is np_zeros_like) and count == 1:
             return like(<NDualArray>args[0], function is np_zeros_like)
+        if (function is np_diag or function is np_diagonal) and count == 1 and (<NDualArray>args[0]).ndim_ == 2:
+            return diagonal(<NDualArray>args[0])
     return _dispatcher(function, args, kwargs)

@@ -183,6 +183,21 @@ cdef object transpose(NDualArray x, object axes):
     return y
 
 
+cdef object diagonal(NDualArray x):
+    """The main diagonal of a matrix: a view that, as NumPy's, cannot be written to."""
+    cdef NDualArray y
+    check_level(x.buf.level)
+    if x.device_v is not None:
+        return dispatch(np_diagonal, (x,), {"offset": 0})
+    y = new_view(x, 1)
+    y.shape_[0] = min(x.shape_[0], x.shape_[1])
+    y.vs[0] = x.vs[0] + x.vs[1]
+    y.ts[0] = x.ts[0] + x.ts[1]
+    y.flags_ |= NREADONLY
+    update_flags(y)
+    return y
+
+
 cdef object matrix_transpose(NDualArray x):
     if x.ndim_ < 2:
         raise ValueError(f"matrix transpose with ndim < 2 is undefined; got ndim {x.ndim_}")

@@ -75,7 +75,8 @@ def register_row(spec, ufunc):
     if ufunc is not None:
         row.ufunc = ufunc
         _row_of_ufunc[ufunc] = row
-        bind_loops(row, ufunc)
+        if ufunc.nout == 1 and ufunc.nin == row.nin:
+            bind_loops(row.loops, ufunc)
     if row.index >= 0:
         for dtype in range(2):
             row.usable[dtype] = row.loops[dtype].fn != NULL or isa.rows[row.index].value_inside
@@ -96,12 +97,12 @@ cdef bint stays_narrow(ufunc, kind):
     return True
 
 
-cdef void bind_loops(Row row, object numpy_ufunc):
+cdef void bind_loops(nd_loop* loops, object numpy_ufunc):
     """NumPy's own inner loops for float32 and float64: values come from the very code that NumPy runs."""
     cdef ufunc_fields* ufunc = <ufunc_fields*><PyObject*>numpy_ufunc
     cdef int i, k, dtype
     cdef char kind
-    if ufunc.nout != 1 or ufunc.nin != row.nin or ufunc.functions == NULL:
+    if ufunc.functions == NULL:
         return
     for dtype in range(2):
         kind = cnp.NPY_DOUBLE if dtype == ND_F64 else cnp.NPY_FLOAT
@@ -110,8 +111,8 @@ cdef void bind_loops(Row row, object numpy_ufunc):
                 if ufunc.types[i * ufunc.nargs + k] != kind:
                     break
             else:
-                row.loops[dtype].fn = <nd_loop_fn><void*>ufunc.functions[i]
-                row.loops[dtype].data = NULL if ufunc.data == NULL else ufunc.data[i]
+                loops[dtype].fn = <nd_loop_fn><void*>ufunc.functions[i]
+                loops[dtype].data = NULL if ufunc.data == NULL else ufunc.data[i]
                 break
 
 

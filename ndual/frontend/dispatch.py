@@ -154,4 +154,6 @@ def install() -> None:
     fill()
     _core.set_dispatcher(dispatch)
     registry.on_undefined(_core.note_undefined)
+    registry.KERNELS["cholesky_lanes"] = _core.cholesky_lanes
+    registry.KERNELS["tri_apply"] = _core.triangle_times_vector
     _core.set_methods({name: _method(name) for name in _METHOD_NAMES.split()} | {"compress": _method("compress", 1)})

@@ -7,12 +7,11 @@ Giles 2008 is "Collected matrix derivative results for forward and reverse mode 
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any
 
-from ndual.rules.registry import structured
+from ndual.rules.registry import KERNELS, structured
 from ndual.rules.support import add, adjoint, is_raw, local_gradient, refuse, spread, truth, unbroadcast
-from ndual.rules.triangular import BLOCK, factor_inverse, host_char, tri_inverse, tri_part
+from ndual.rules.triangular import host_char, tri_inverse, tri_part
 
 
 def solve_lanes(xp: Any, a: Any, r: Any) -> Any:
@@ -213,46 +212,10 @@ def _cholesky_small(xp: Any, inverse: Any, factor: Any, da: Any) -> Any:
     return xp.matmul(factor, _halved(xp, m + adjoint(xp, m)))
 
 
-def _cholesky_blocked(xp: Any, factor: Any, da: Any, char: str) -> Any:
-    """The same from left to right in block columns: a third of the work, all of it in gemm, whatever the lanes."""
-    n = factor.shape[0]
-    out = xp.zeros_like(da)
-    half, above = _masks(xp, BLOCK, da.dtype.char)
-    for start in range(0, n, BLOCK):
-        stop = min(start + BLOCK, n)
-        width = stop - start
-        panel = da[..., start:, start:stop]
-        if start:
-            panel = panel - xp.matmul(out[..., start:, :start], factor[start:stop, :start].T)
-            panel -= xp.matmul(factor[start:, :start], out[..., start:stop, :start].swapaxes(-1, -2))
-        diagonal = factor[start:stop, start:stop]
-        inverse = factor_inverse(diagonal, True, char)
-        halves = half[:width, :width]
-        m = xp.where(above[:width, :width], 0, panel[..., :width, :]) * halves
-        m = xp.matmul(xp.matmul(inverse, m), inverse.T)
-        m = m + m.swapaxes(-1, -2)
-        m *= halves
-        top = xp.matmul(diagonal, m)
-        out[..., start:stop, start:stop] = top
-        if stop < n:
-            below = panel[..., width:, :] - xp.matmul(factor[stop:, start:stop], top.swapaxes(-1, -2))
-            xp.matmul(below, inverse.T, out=out[..., stop:, start:stop])
-    return out
-
-
-@lru_cache
-def _masks(xp: Any, n: int, char: str) -> tuple[Any, Any]:
-    """The lower triangle of ones with half the diagonal, and where the strict upper triangle is."""
-    half = xp.tril(xp.ones((n, n), char))
-    half -= xp.eye(n, dtype=char) / 2
-    return half, half == 0
-
-
 def cholesky_lanes(xp: Any, factor: Any, da: Any) -> Any:
     """Tangents of a lower Cholesky factor; only the lower triangle of dA is read (Murray 2016)."""
-    char = host_char(xp, factor, da) if factor.ndim == 2 else None
-    if char is not None:
-        return _cholesky_blocked(xp, factor, da[0] if da.shape[0] == 1 else da, char).reshape(da.shape)
+    if factor.ndim == 2 and factor.size and host_char(xp, factor, da) is not None:
+        return KERNELS["cholesky_lanes"](factor, da)
     return _cholesky_small(xp, tri_inverse(xp, factor), factor, da)
 
 

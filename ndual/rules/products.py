@@ -24,9 +24,16 @@ from ndual.rules.support import (
 )
 
 
+# Cells of a product up to which dot is the faster spelling: it reaches BLAS 0.2 µs sooner, but zeroes its output first,
+# which takes a fifth of the product at 256 by 70.
+SMALL = 4096
+
+
 def gemm(xp: Any, a: Any, b: Any) -> Any:
-    """Multiply a by b; up to two axes through dot, which reaches BLAS sooner."""
-    return xp.dot(a, b) if a.ndim <= 2 and b.ndim <= 2 else xp.matmul(a, b)
+    """Multiply a by b, by the spelling that is the faster one."""
+    if a.ndim <= 2 and b.ndim <= 2 and (a.ndim < 2 or b.ndim < 2 or len(a) * b.shape[1] <= SMALL):
+        return xp.dot(a, b)
+    return xp.matmul(a, b)
 
 
 def _matmul_a(xp: Any, t: Any, a: Any, b: Any) -> Any:

@@ -30,6 +30,11 @@ def undefined(message: str) -> None:
         listener(message)
 
 
+# Compiled forms of formulas over real host arrays, by the name of the function they stand in for. The core fills this;
+# a rule states its formula in any case, since other arrays need it and tests hold the two against each other.
+KERNELS: dict[str, Callable[..., Any]] = {}
+
+
 @dataclass(frozen=True, eq=False)
 class Rule:
     """What all kinds share: a short name for messages and the public names that the rule serves."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
+from ndual.rules.registry import KERNELS
 from ndual.rules.support import conj, is_raw, scipy_linalg
 
 BLOCK = 32
@@ -113,6 +114,9 @@ def _tri_solve_public(xp: Any, a: Any, r: Any, lower: bool, trans: int, unit: bo
 
 def tri_apply(xp: Any, da: Any, x: Any, lower: bool, trans: int = 0, unit: bool = False) -> Any:
     """op(triangle of da) @ x for lanes da ``(N, n, n)`` and one x ``(n,)`` or ``(n, k)``; the diagonal is 0 if unit."""
+    if x.ndim == 1 and x.size and host_char(xp, da, x) is not None:
+        matrix, low = (da.swapaxes(1, 2), not lower) if trans else (da, lower)
+        return KERNELS["tri_apply"](matrix, x, low, unit)
     part = tri_part(xp, da, lower, unit)
     if trans:
         part = xp.swapaxes(part, -1, -2)
