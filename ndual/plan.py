@@ -298,6 +298,8 @@ class Plan:
         """
         value, rows, single, compared = self.run.sweep(values, progress, call)
         if single:
+            if self.single and rows.ndim <= 2 and len(self.leaves[self.slots[0]].shape) == 1:
+                return value, rows.T
             return value, self._split(leaf_jacobian, rows)
         self.outputs.warn(rows, compared)
         blocks = [

@@ -349,10 +349,10 @@ def test_adapters_prove_the_users_function():
 
     plain = ndual.scipy.curve(lambda t, a, b: a * np.exp(b * t))
     assert plain.jac(np.ones(2), 1.0, 0.0).tolist() == [[1.0, 1.0], [1.0, 1.0]]
-    assert plain._memory.plan.run.guard.proven
+    assert plain._memo.engine.plan.run.guard.proven
     lifted = ndual.scipy.problem(lambda x: linear_solve(x.reshape(2, 2), B).sum())
     assert np.allclose(lifted.jac(A.ravel()), WANT.ravel())
-    assert not lifted._memory.plan.run.guard.proven
+    assert not lifted._memo.engine.plan.run.guard.proven
 
 
 def test_the_function_itself_may_be_one_that_gates_would_catch():

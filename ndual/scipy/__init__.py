@@ -1,0 +1,12 @@
+"""Derivatives in the shapes that SciPy's solvers ask for.
+
+The adapters hold no solver and know none: they hand out functions of a float64 vector. SciPy overwrites the vectors
+that it passes and keeps the arrays that it gets, so what is remembered is keyed on bytes and every result is fresh.
+"""
+
+from ndual.scipy.curves import Curve, curve
+from ndual.scipy.equations import BoundaryValue, Ode, bvp, ode
+from ndual.scipy.problems import Problem, problem
+from ndual.scipy.scalars import Scalar, scalar
+
+__all__ = ["BoundaryValue", "Curve", "Ode", "Problem", "Scalar", "bvp", "curve", "ode", "problem", "scalar"]
