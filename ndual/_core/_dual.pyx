@@ -9,6 +9,7 @@ cimport cython
 cimport numpy as cnp
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from cpython.object cimport Py_EQ, Py_GE, Py_GT, Py_LE, Py_LT, PyObject, PyTypeObject, destructor
+from cpython.buffer cimport PyBUF_WRITABLE, PyObject_GetBuffer
 from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_Check, PyFloat_CheckExact
 from cpython.long cimport PyLong_AsDouble, PyLong_Check, PyLong_CheckExact
 from cpython.ref cimport Py_INCREF
@@ -77,6 +78,7 @@ include "reduce.pxi"
 include "devices.pxi"
 include "adopt.pxi"
 include "interface.pxi"
+include "create.pxi"
 include "facts.pxi"
 include "lift.pxi"
 include "run.pxi"

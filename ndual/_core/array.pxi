@@ -59,8 +59,14 @@ cdef class NDualArray:
     def __bool__(self): return bool(plain_value(self, True))
     def __int__(self): return int(plain_value(self, True))
     def __index__(self): raise TypeError("only integer scalar arrays can be converted to a scalar index")
-    def __float__(self): raise lost("float(x)", "Remove float(), or use x[()] for a size-one array")
-    def __complex__(self): raise lost("complex(x)", "Remove complex(), or write x + 0j")
+    def __float__(self):
+        if inert(self):
+            return float(inert_value(self))
+        raise lost("float(x)", "Remove float(), or use x[()] for a size-one array")
+    def __complex__(self):
+        if inert(self):
+            return complex(inert_value(self))
+        raise lost("complex(x)", "Remove complex(), or write x + 0j")
     def __len__(self):
         if self.ndim_ == 0:
             raise TypeError("len() of unsized object")
@@ -74,7 +80,9 @@ cdef class NDualArray:
     def __setitem__(self, index, value): setitem(self, index, value)
     def __array_function__(self, function, types, args, kwargs):
         return array_function(function, args, kwargs)
-    def __array__(self, *args, **kwargs):
+    def __array__(self, dtype=None, *, copy=None):
+        if inert(self):
+            return outside_view(self, dtype, copy)
         raise lost("converting a dual array to a plain array",
                    "Keep it as it is (np.asarray is not needed), or call np.stack for a list of duals")
     def __getattr__(self, name): return method_of(self, name)
@@ -147,9 +155,16 @@ cdef class NDualArray:
         setitem(self, Ellipsis, dispatch(np.sort, (self, axis, kind, order), kwargs))
     def view(self, *args, **kwargs):
         if args or kwargs:
+            if inert(self):
+                return inert_value(self).view(*args, **kwargs)
             raise lost("x.view(dtype)", "Views of another type have no derivative; use x.astype(dtype)")
         return getitem(self, Ellipsis)
-    def tobytes(self, *args): raise lost("x.tobytes()", "Take bytes of ndual.stop_gradient(x)")
+    def tobytes(self, *args):
+        if inert(self):
+            return values(self).tobytes(*args)
+        raise lost("x.tobytes()", "Take bytes of ndual.stop_gradient(x)")
+    def __getbuffer__(self, Py_buffer* buffer, int flags): give_buffer(self, buffer, flags)
+    def __releasebuffer__(self, Py_buffer* buffer): pass
 
     @property
     def __class__(self):

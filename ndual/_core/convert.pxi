@@ -52,6 +52,8 @@ cdef object unbox(NDualArray x):
     cdef char* t
     if x.device_v is not None:
         return x
+    if inert(x):
+        return values(x)[()]
     if x.typenum == cnp.NPY_DOUBLE and nd_tls.scalar != NULL:
         s = new_scalar()
         d = <NDual1>s

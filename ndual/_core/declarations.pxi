@@ -7,6 +7,7 @@ cdef extern from "Python.h":
     PyObject* PyErr_Occurred()
     void PyErr_Clear()
     PyTypeObject* Py_TYPE(object)
+    Py_ssize_t Py_REFCNT(object)
     void Py_DECREF_POINTER "Py_DECREF"(PyObject*)
     unsigned long PyThread_get_thread_ident()
     object PySeqIter_New(object)

@@ -63,15 +63,17 @@ cdef class Facts:
     """
 
     cdef readonly bint proven
+    cdef readonly bint writes      # whether f may write into an array that it is handed
     cdef readonly tuple facts
     cdef object __weakref__
 
-    def __init__(self, bint proven, facts):
-        self.state(proven, facts)
+    def __init__(self, bint proven, facts, bint writes=True):
+        self.state(proven, facts, writes)
 
-    def state(self, bint proven, facts):
+    def state(self, bint proven, facts, bint writes=True):
         """Replace what is held to be true."""
         self.proven = proven
+        self.writes = writes
         self.facts = tuple(facts)
 
     cdef bint hold(self):

@@ -18,6 +18,8 @@ from ndual.rules.support import sum_of_products
 def apply(rule: Rule, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Call `function`, whose rule this is, on arguments that hold duals."""
     _core.pool_numpy()
+    if type(rule) is not Composition:
+        args, kwargs = _core.constants(args), _core.constants(kwargs)
     return _APPLY[type(rule)](rule, function, args, kwargs)
 
 

@@ -10,11 +10,15 @@ cdef inline Py_ssize_t in_range(Py_ssize_t i, Py_ssize_t n, int axis) except -1:
 
 
 cdef inline object read_cell(NDualArray x, Py_ssize_t voff, Py_ssize_t toff):
-    """One cell of a float64 array as a scalar of the running width."""
-    cdef object s = new_scalar()
-    cdef NDual1 d = <NDual1>s
+    """One cell of a float64 array as a scalar of the running width; of an array without lanes, as the plain number."""
+    cdef object s
+    cdef NDual1 d
     cdef char* t = x.buf.t if x.buf.uniform else x.buf.t + x.toff + toff
     cdef Py_ssize_t k, step = 8 if x.buf.uniform else x.lane
+    if inert(x):
+        return nd_float64((<double*>(vptr(x) + voff))[0])
+    s = new_scalar()
+    d = <NDual1>s
     d.v = (<double*>(vptr(x) + voff))[0]
     if x.buf.hi - x.buf.lo != x.buf.level.width:
         memset(d.p, 0, 8 * x.buf.level.width)

@@ -108,6 +108,8 @@ cdef object method_of(object self, str name):
         if not name.startswith("__") and hasattr(NDualArray, name):
             return getattr(box(self), name)
     if not name.startswith("__") and hasattr(np.ndarray, name):
+        if type(self) is NDualArray and inert(<NDualArray>self):
+            return getattr(inert_value(<NDualArray>self), name)
         raise NoRuleError(
             f"x.{name} is not supported for duals{where()}. Write it with NumPy functions, or use "
             f"ndual.stop_gradient(x).{name} for its value"

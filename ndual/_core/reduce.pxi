@@ -13,6 +13,8 @@ cdef object sum_all(NDualArray x):
     check_level(x.buf.level)
     if not (x.flags_ & NCONTIGUOUS) or x.typenum != cnp.NPY_DOUBLE or loop.fn == NULL or x.device_v is not None:
         return dispatch(np.sum, (x,), {"axis": None})
+    if inert(x):
+        return nd_float64(total(loop, vptr(x), x.size_))
     dense(x)
     window(x, &lo, &hi)
     if nd_tls.scalar == NULL:
@@ -249,4 +251,6 @@ cdef object item(NDualArray x, tuple index):
 
 
 cdef object tolist(NDualArray x):
+    if inert(x):
+        return values(x).tolist()
     return getitem(x, ()) if x.ndim_ == 0 else [tolist(row) if type(row) is NDualArray else row for row in x]

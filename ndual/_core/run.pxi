@@ -24,6 +24,7 @@ cdef class Run:
     cdef public tuple seeds
     cdef public tuple starts         # the lane of each leaf's first cell, None where a cell has two lanes
     cdef Py_ssize_t count, chosen
+    cdef bint constant_arrays
     cdef run_leaf* specs
     cdef Py_ssize_t* places
     cdef Py_ssize_t* dims
@@ -52,6 +53,7 @@ cdef class Run:
         for i in range(self.count):
             leaf = self.leaves[i]
             self.specs[i].kind = leaf.kind if leaf.kind != 2 else 2 if leaf.dtype is not None else 3
+            self.constant_arrays = self.constant_arrays or self.specs[i].kind == LEAF_CONSTANT_ARRAY
             self.specs[i].typenum = -1 if leaf.dtype is None else leaf.dtype.num
             self.specs[i].ndim = len(leaf.shape)
             self.specs[i].dims = self.dims + total
@@ -118,6 +120,13 @@ cdef class Run:
             swap_out(sites)
         return 0
 
+    cdef int lift_constants(self, list inputs, Level level) except -1:
+        cdef Py_ssize_t i
+        for i in range(self.count):
+            if self.specs[i].kind == LEAF_CONSTANT_ARRAY:
+                inputs[i] = lift_constant(inputs[i], level)
+        return 0
+
     cdef object apply(self, object call, list inputs, Level level):
         try:
             if self.count == 1:
@@ -161,6 +170,8 @@ cdef class Run:
                 try:
                     for k in range(self.chosen):
                         inputs[self.places[k]] = self.lift(self.places[k], inputs[self.places[k]], directions[k], level)
+                    if self.constant_arrays and self.guard.writes:
+                        self.lift_constants(inputs, level)
                     level.inputs = inputs
                     out = self.apply(self.call if call is None else call, inputs, level)
                     single = self.direct and is_dual_object(out)
@@ -236,6 +247,8 @@ cdef class Run:
                 inputs = inputs[:]
                 for i, tangent, start in zip(self.active, seeds, self.starts):
                     inputs[i] = self.lift_seeds(i, inputs[i], <cnp.ndarray>tangent, start, level)
+                if self.constant_arrays and self.guard.writes:
+                    self.lift_constants(inputs, level)
                 level.inputs = inputs
                 out = self.apply(self.call if call is None else call, inputs, level)
                 single = self.direct and is_dual_object(out)

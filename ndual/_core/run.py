@@ -144,6 +144,11 @@ class ForwardRun(Run):
                 self.outputs.check(value, single)
                 rows = None if single else [None] * len(value.rows)
             else:
+                if first_single and not single and value.tree == 0:
+                    # A plain number: what it depends on does not move in this pass.
+                    value, chunk, single = value.values[0], None, True
+                elif single and not first_single and first.tree == 0:
+                    first, rows, first_single = first.values[0], rows[0], True
                 self._compare(first, first_single, value, single, number)
             if single:
                 rows = self._store(rows, chunk, low, high)

@@ -139,6 +139,8 @@ cdef object repr_dual(object obj):
     cdef NDualArray x
     if type(obj) is NDualArray:
         x = <NDualArray>obj
+        if inert(x):
+            return repr(plain_value(obj, False))
         return f"NDualArray({plain_value(obj, False)!r}, lanes={x.buf.level.width})"
     partials = [(<NDual1>obj).p[k] for k in range(scalar_width(Py_TYPE(obj)))]
     return f"NDual({(<NDual1>obj).v!r}, {partials})"
@@ -150,5 +152,7 @@ def _rebuild(value, tangent, level):
 
 cdef object reduce_dual(object obj):
     """Copies and pickles keep the partials; the level travels along, so that a stale copy is known as stale."""
+    if type(obj) is NDualArray and inert(<NDualArray>obj):
+        return values(<NDualArray>obj).__reduce__()
     x = as_dual_array(obj)
     return _rebuild, (primal(obj), lanes(obj), (<NDualArray>x).buf.level)

@@ -3,16 +3,81 @@
 
 Where they are put, and when, is decided in intercept.py.
 """
-from cpython.object cimport Py_EQ, Py_NE, PyObject
+import dis
+import sys
+
+from cpython.object cimport Py_EQ, Py_NE, PyObject, PyTypeObject
 
 cdef extern from "Python.h":
     PyObject* PyEval_GetGlobals()
+    object PyObject_Vectorcall(object, PyObject* const*, size_t, PyObject*)
+    Py_ssize_t PyVectorcall_NARGS(size_t)
+
+# How a gate tells Python code from compiled code that calls it: the interpreter passes arguments on its own stack, which
+# is not that of C. map, partial and the like do pass them on the C stack, but call from the interpreter's image.
+cdef extern from *:
+    """
+    #include <stddef.h>
+    typedef PyObject *(*nd_gate_body)(PyObject *, PyObject *const *, size_t, PyObject *, int);
+    static nd_gate_body nd_body;
+    static const char *nd_image_start, *nd_image_end;
+
+    #if defined(__linux__)
+    #ifndef _GNU_SOURCE
+    #define _GNU_SOURCE
+    #endif
+    #include <link.h>
+    static int nd_image_of(struct dl_phdr_info *info, size_t size, void *where) {
+        (void)size;
+        for (int i = 0; i < info->dlpi_phnum; i++) {
+            const char *start = (const char *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
+            const char *end = start + info->dlpi_phdr[i].p_memsz;
+            if (info->dlpi_phdr[i].p_type == PT_LOAD && start <= (const char *)where && (const char *)where < end) {
+                nd_image_start = start;
+                nd_image_end = end;
+                return 1;
+            }
+        }
+        return 0;
+    }
+    static void nd_find_image(void) { dl_iterate_phdr(nd_image_of, (void *)(size_t)&PyObject_Call); }
+    #else
+    static void nd_find_image(void) {}
+    #endif
+
+    #ifdef __GNUC__
+    #define ND_CALLER ((const char *)__builtin_return_address(0))
+    __attribute__((noinline))
+    #else
+    #define ND_CALLER ((const char *)0)
+    #endif
+    static PyObject *nd_gate_call(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *names) {
+        char here;
+        ptrdiff_t above = (const char *)args - &here;
+        int python = above < 0 || above > 16384
+            || (names == NULL && nd_image_start <= ND_CALLER && ND_CALLER < nd_image_end);
+        return nd_body(self, args, nargsf, names, python);
+    }
+
+    static void nd_vectorcall(PyTypeObject *type, Py_ssize_t offset, nd_gate_body body) {
+        nd_body = body;
+        nd_find_image();
+        type->tp_vectorcall_offset = offset;
+        type->tp_flags |= Py_TPFLAGS_HAVE_VECTORCALL;
+        PyType_Modified(type);
+    }
+    """
+    ctypedef object (*nd_gate_body)(PyObject*, PyObject* const*, size_t, PyObject*, bint)
+    void nd_vectorcall(PyTypeObject*, Py_ssize_t, nd_gate_body)
+    void* nd_gate_call
 
 from ndual import _core
 
 LIBRARIES = frozenset({"numpy", "scipy", "cupy", "cupyx", "ndual"})
-cdef object is_dual = _core.is_dual
+cdef object activity = _core.activity
+cdef object call_plain = _core.call_plain
 cdef object current_level = _core.current_level
+cdef object is_dual = _core.is_dual
 
 
 cpdef bint is_library(str module):
@@ -28,19 +93,11 @@ cdef bint from_library():
     return type(name) is str and is_library(<str>name)
 
 
-cdef bint holds_dual(object obj, int depth):
-    if is_dual(obj):
-        return True
-    if depth < 4:
-        if type(obj) is tuple or type(obj) is list:
-            for item in obj:
-                if holds_dual(item, depth + 1):
-                    return True
-        elif type(obj) is dict:
-            for item in (<dict>obj).values():
-                if holds_dual(item, depth + 1):
-                    return True
-    return False
+cdef bint importing() except -1:
+    """Whether the caller is the body of a module: what it makes outlives the call."""
+    cdef PyObject* scope = PyEval_GetGlobals()
+    spec = None if scope == NULL else (<dict>scope).get("__spec__")
+    return spec is not None and getattr(spec, "_initializing", False)
 
 
 def resolve(str module, str name):
@@ -53,24 +110,34 @@ def resolve(str module, str name):
 
 
 cdef class Gate:
-    """A stand-in for a function: on duals, from user code, the rule; otherwise the function itself."""
+    # A stand-in for a function: on duals, from user code, the rule; otherwise the function itself. `makes` marks a
+    # function that makes arrays: those without duals are lazy buffers. `iterates` marks one that takes iterators, which
+    # only the rule may use up; `everywhere` one whose callers in libraries count too.
 
     cdef readonly object original
     cdef object dispatch
+    cdef void* vectorcall
+    cdef bint makes, iterates, everywhere
     cdef dict __dict__
 
-    def __init__(self, original, dispatch):
+    def __init__(self, original, dispatch, makes=False, iterates=False, everywhere=False):
         self.original = original
         self.dispatch = dispatch
+        self.makes = makes
+        self.iterates = iterates
+        self.everywhere = everywhere
+        self.vectorcall = <void*>nd_gate_call
 
     def __call__(self, *args, **kwargs):
-        if current_level() is not None and (holds_dual(args, 0) or (kwargs and holds_dual(kwargs, 0))):
-            if not from_library():
-                return self.dispatch(self.original, args, kwargs)
-        return self.original(*args, **kwargs)
+        # Python code comes this way with f(*args) alone; keywords and positions are a vectorcall.
+        return through(self, args, kwargs, current_level() is not None and spread())
 
     def __getattr__(self, name):
         return getattr(self.original, name)
+
+    @property
+    def __doc__(self):
+        return self.original.__doc__
 
     @property
     def __wrapped__(self):
@@ -96,3 +163,83 @@ cdef class Gate:
 
     def __deepcopy__(self, memo):
         return self.original
+
+
+class TypeGate(type):
+    """The metaclass of the stand-ins for NumPy's number types: what a call of one does with a dual is the dispatcher's.
+
+    A stand-in is a subclass, so that it works as a dtype and as a base; for ``isinstance`` and ``==`` it is the type.
+    """
+
+    def __call__(cls, *args, **kwargs):
+        if current_level() is not None and activity(args) != 0 and not from_library():
+            return cls.dispatch(cls.original, args, kwargs)
+        return cls.original(*args, **kwargs)
+
+    def __instancecheck__(cls, obj):
+        return isinstance(obj, cls.original)
+
+    def __subclasscheck__(cls, other):
+        return issubclass(getattr(other, "original", other), cls.original)
+
+    def __eq__(cls, other):
+        return other is cls or other is cls.original
+
+    def __hash__(cls):
+        return hash(cls.original)
+
+    def __repr__(cls):
+        return repr(cls.original)
+
+    def __reduce__(cls):
+        return resolve, (cls.original.__module__, cls.original.__qualname__)
+
+
+cdef object through(Gate gate, tuple args, dict kwargs, bint python):
+    """A call while a derivative is taken on this thread, from Python code or from compiled code."""
+    cdef int found
+    if python or not gate.makes:
+        if gate.iterates:
+            return gate.dispatch(gate.original, args, kwargs)
+        found = activity(args, kwargs) if kwargs else activity(args)
+        if found == 2:
+            return gate.dispatch(gate.original, args, kwargs)
+        if found == 1 or (gate.makes and not importing()):
+            return call_plain(gate.original, args, kwargs, found == 1)
+    return gate.original(*args, **kwargs)
+
+
+cdef object called(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* names, bint python):
+    cdef Gate gate = <Gate><object>self
+    cdef Py_ssize_t count, i
+    cdef dict kwargs
+    if current_level() is None or (not gate.everywhere and from_library()):
+        return PyObject_Vectorcall(gate.original, args, nargsf, names)
+    count = PyVectorcall_NARGS(nargsf)
+    kwargs = {}
+    if names != NULL:
+        for i, name in enumerate(<tuple><object>names):
+            kwargs[name] = <object>args[count + i]
+    return through(gate, tuple([<object>args[i] for i in range(count)]), kwargs, python)
+
+
+cdef frozenset SPREAD = frozenset({dis.opmap["CALL_FUNCTION_EX"]})
+
+
+cdef bint spread():
+    """Whether the caller is user code that is calling with ``*args`` at this moment."""
+    frame = sys._getframe()
+    return not from_library() and frame.f_code.co_code[frame.f_lasti] in SPREAD
+
+
+cdef Gate _sample = Gate(None, None)
+nd_vectorcall(<PyTypeObject*>Gate, <char*>&_sample.vectorcall - <char*><PyObject*>_sample, called)
+
+
+def type_gate(original, dispatch):
+    """The stand-in for a number type."""
+    body = {"__slots__": (), "__module__": original.__module__, "__doc__": original.__doc__}
+    made = TypeGate(original.__name__, (original,), body)
+    made.original = original
+    made.dispatch = staticmethod(dispatch)
+    return made

@@ -9,7 +9,7 @@ import functools
 import importlib
 import operator
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ import numpy as np
 from ndual import _core
 from ndual._core import forward
 from ndual.errors import NoRuleError
+from ndual.frontend import creation
 from ndual.rules import elementwise, registry
 
 _RULES: dict[Any, registry.Rule | Callable[..., Any]] = {}
@@ -37,8 +38,12 @@ def fill() -> bool:
         function = registry.lookup(rule_names)
         if function is not None:
             _refused[function] = reason
-    for root in ("numpy", "scipy"):
+    for root in ("numpy", "scipy", "math", "cmath"):
         _RULES.update(registry.resolve(root))
+    for dotted, handler in creation.HANDLERS.items():
+        function = registry.lookup(dotted)
+        if function is not None:
+            _RULES[function] = handler
     # Views, as in NumPy; the rows of these names would copy.
     _RULES[np.real] = operator.attrgetter("real")
     _RULES[np.imag] = operator.attrgetter("imag")
@@ -49,9 +54,11 @@ def _bind_row(row: Any) -> None:
     ufunc = None
     for dotted in row.serves:
         function = registry.lookup(dotted)
-        if function is None or dotted.startswith(("math.", "cmath.")):
+        if function is None:
             continue
-        if isinstance(function, np.ufunc):
+        if dotted.startswith(("math.", "cmath.")):
+            _RULES.setdefault(function, _number_call(row.name, function))
+        elif isinstance(function, np.ufunc):
             ufunc = ufunc or function
             _core.register_row(row, function)
         else:
@@ -74,8 +81,57 @@ def _row_call(name: str, nin: int) -> Callable[..., Any]:
     return call
 
 
+def _number_call(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of ``math`` or ``cmath``: the row, with the value and the errors of the function itself."""
+    wanted = "c" if function.__module__ == "cmath" else "f"
+
+    def call(*args: Any) -> Any:
+        operands = [_number(a, wanted) for a in args]
+        value = dispatch(function, tuple(map(_core.primal, operands)), {})
+        if len(operands) == 2 and name == "log":
+            one, base = (_core.apply_row(name, x) if _core.is_dual(x) else function(x) for x in operands)
+            return _core.with_value(one / base, value)
+        return _core.with_value(_core.apply_row(name, *operands), value)
+
+    return call
+
+
+def _number(obj: Any, wanted: str) -> Any:
+    """A dual of one cell as a number of double precision."""
+    if not _core.is_dual(obj):
+        return obj
+    if obj.size != 1:
+        raise TypeError("only length-1 arrays can be converted to Python scalars")
+    if obj.dtype.kind == "c" and wanted == "f":
+        raise TypeError(f"must be real number, not {obj.dtype}")
+    if wanted == "c":
+        return obj.reshape(())[()].astype(np.complex128)[()]
+    return obj if _core.is_scalar_dual(obj) else obj.reshape(()).astype(np.float64)[()]
+
+
+def convert(kind: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A number type of NumPy called on a dual: floats keep the derivative, integers and bools have none."""
+    if len(args) != 1 or kwargs or not _core.is_dual(args[0]):
+        return kind(*(_core.primal(a) for a in args), **kwargs)
+    out = args[0].astype(kind)
+    return out if np.ndim(out) else out[()]
+
+
+def listed(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A function that takes iterators, which are used up here."""
+    return dispatch(function, tuple(list(a) if isinstance(a, Iterator) else a for a in args), kwargs)
+
+
 def dispatch(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Call a function of NumPy or SciPy on arguments that hold duals, by its rule."""
+    """Call a function of NumPy, SciPy or math, by its rule if any of its arguments carry a derivative."""
+    if not kwargs:
+        active = _core.activity(args)
+    elif kwargs.get("out") is None:
+        active = _core.activity(args, kwargs)
+    else:
+        active = 2
+    if active < 2:
+        return _core.call_plain(function if type(function) is not tuple else getattr(*function), args, kwargs, active)
     rule = _RULES.get(function)
     if rule is None:
         if fill() and isinstance(function, np.ufunc):

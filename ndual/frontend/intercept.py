@@ -18,15 +18,13 @@ import numpy as np
 
 from ndual._core._dual import Facts, forget_swaps
 from ndual.config import settings
-from ndual.frontend import dispatch
-from ndual.frontend._gate import Gate, is_library
+from ndual.frontend import creation, dispatch
+from ndual.frontend._gate import Gate, TypeGate, is_library, type_gate
 from ndual.frontend.proof import DISPATCHED, Proof
 from ndual.rules import elementwise, registry
 
-# Left to a later stage: these take numbers, and Python code calls them in places where no dual can be.
-NOT_YET = ("math.", "cmath.")
-
-Site = tuple[dict[str, Any], str, Any, Gate]
+GATES = (Gate, TypeGate)
+Site = tuple[dict[str, Any], str, Any, Any]
 # A guard keeps the namespace of its function alive, and a function made by exec lives in that: hence a bound.
 GUARDS = 1024
 
@@ -63,6 +61,8 @@ class Guard(Facts):
 
     def leave(self) -> None:
         """Find the gates that modules took which were first imported inside the function."""
+        if len(sys.modules) != self._room.modules:
+            self._room.sweep()
         self._look()
 
     def _look(self) -> None:
@@ -82,15 +82,16 @@ class Room:
 
     def __init__(self) -> None:
         self.sites: list[Site] = []
-        self._gates: dict[int, Gate] = {}
+        self._gates: dict[int, Any] = {}
         self._scanned: dict[int, int] = {}
         self._known: set[tuple[int, str]] = set()
+        self._swept: set[int] = set()
         self.modules = 0
         self._plain: weakref.WeakKeyDictionary[types.FunctionType, Guard] = weakref.WeakKeyDictionary()
         self._always: weakref.WeakKeyDictionary[types.FunctionType, Guard] = weakref.WeakKeyDictionary()
 
     @property
-    def intercepted(self) -> dict[int, Gate]:
+    def intercepted(self) -> dict[int, Any]:
         """The functions that have a gate, by identity."""
         self.refresh(())
         return self._gates
@@ -138,24 +139,49 @@ class Room:
 
     def _make_gates(self) -> None:
         rows = (dotted for row in elementwise.TABLE.values() for dotted in names_of(row.serves))
-        for dotted in (*registry.RULES, *rows):
-            if dotted.startswith(NOT_YET):
-                continue
+        for dotted in (*registry.RULES, *creation.NAMES, *rows, *creation.EVERYWHERE):
             function = registry.lookup(dotted)
-            if function is None or isinstance(function, np.ufunc | type) or type(function) is DISPATCHED:
+            if function is None or isinstance(function, np.ufunc | type) or not callable(function):
                 continue
-            if type(function) is not Gate and callable(function) and id(function) not in self._gates:
-                self._gates[id(function)] = Gate(function, dispatch.dispatch)
-            path, _, name = dotted.rpartition(".")
-            owner = sys.modules.get(path)
-            if owner is not None:
-                self._site(vars(owner), name, function)
+            made = dotted in creation.NAMES
+            if type(function) is DISPATCHED and not made:
+                continue
+            if type(function) is not Gate and id(function) not in self._gates:
+                iterates = dotted in creation.ITERATES
+                self._gates[id(function)] = Gate(
+                    function, dispatch.listed if iterates else dispatch.dispatch, made and not iterates, iterates,
+                    dotted in creation.EVERYWHERE,
+                )  # fmt: skip
+            self._named(dotted, function)
+        for name in creation.TYPES.split():
+            kind = getattr(np, name)
+            if type(kind) is not TypeGate:
+                if id(kind) not in self._gates:
+                    self._gates[id(kind)] = type_gate(kind, dispatch.convert)
+                for alias in [key for key, value in vars(np).items() if value is kind]:
+                    self._named(f"numpy.{alias}", kind)
+
+    def _named(self, dotted: str, value: Any) -> None:
+        path, _, name = dotted.rpartition(".")
+        owner = sys.modules.get(path)
+        if owner is not None:
+            self._site(vars(owner), name, value)
 
     def _site(self, scope: dict[str, Any], name: str, value: Any) -> None:
-        gate = value if type(value) is Gate else self._gates.get(id(value))
+        gate = value if type(value) in GATES else self._gates.get(id(value))
         if gate is not None and (id(scope), name) not in self._known:
             self._known.add((id(scope), name))
             self.sites.append((scope, name, gate.original, gate))
+
+    def sweep(self) -> None:
+        """Take gates out of libraries that were first imported while gates were in place; user code may keep them."""
+        for name, module in dict(sys.modules).items():
+            if isinstance(module, types.ModuleType) and passed_over(name) and id(vars(module)) not in self._swept:
+                scope = vars(module)
+                self._swept.add(id(scope))
+                for key, value in list(scope.items()):
+                    if type(value) in GATES and (id(scope), key) not in self._known:
+                        scope[key] = value.original
 
     def _scan(self, scope: dict[str, Any]) -> None:
         # Only a namespace that grew or shrank since the last time is looked at again. A name rebound to an intercepted

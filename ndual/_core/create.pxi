@@ -1,0 +1,390 @@
+# Lazy buffers: float arrays that f makes, or is handed as constants, as duals of the running level that have no lane yet.
+# They are what NumPy calls them until a dual is written into one: numbers read from them are plain, and functions without
+# a rule see plain arrays.
+
+cdef inline bint inert(NDualArray x) noexcept:
+    """Whether no cell carries a lane. A buffer that was given one keeps it, whatever is written later."""
+    return x.buf.lo >= x.buf.hi
+
+
+cdef inline bint carries(int typenum) noexcept:
+    return typenum == cnp.NPY_DOUBLE or typenum == cnp.NPY_FLOAT or typenum == cnp.NPY_CDOUBLE \
+        or typenum == cnp.NPY_CFLOAT or typenum == NPY_HALF
+
+
+cdef NDualArray lazy_array(cnp.ndarray v, Level level, bint borrowed):
+    """An array without lanes over the memory of v, which the caller still owns if `borrowed`."""
+    cdef NDualArray x
+    cdef int i
+    if v is not owned(v):
+        x = lazy_array(v.copy(), level, False)
+        if not cnp.PyArray_ISWRITEABLE(v):
+            x.flags_ |= NREADONLY
+        return x
+    x = array_object()
+    set_dims(x, cnp.PyArray_NDIM(v))
+    x.typenum = cnp.PyArray_TYPE(v)
+    x.itemsize_ = cnp.PyArray_ITEMSIZE(v)
+    for i in range(x.ndim_):
+        x.shape_[i] = cnp.PyArray_DIM(v, i)
+        x.vs[i] = x.ts[i] = cnp.PyArray_STRIDE(v, i)
+    x.buf = empty_buffer(level)
+    x.buf.vowner = v
+    extent(v, &x.buf.v, &x.buf.vbytes)
+    x.voff = x.toff = cnp.PyArray_BYTES(v) - x.buf.v
+    x.lane = x.buf.one = x.buf.vbytes
+    x.buf.hi = 0
+    x.buf.borrowed = borrowed
+    update_flags(x)
+    return x
+
+
+cdef object lift_constant(object value, Level level):
+    """A constant argument of f: writing a dual into it must work, and the caller must not see it."""
+    if cnp.PyArray_CheckExact(value) and carries(cnp.PyArray_TYPE(<cnp.ndarray>value)) \
+            and cnp.PyArray_ISNOTSWAPPED(<cnp.ndarray>value):
+        return lazy_array(<cnp.ndarray>value, level, True)
+    return value
+
+
+def lazy(value):
+    """A fresh float array as a dual of the running level without lanes; anything else, or no level, as it is."""
+    if nd_tls.level != NULL and cnp.PyArray_CheckExact(value) and carries(cnp.PyArray_TYPE(<cnp.ndarray>value)) \
+            and cnp.PyArray_ISNOTSWAPPED(<cnp.ndarray>value):
+        return lazy_array(<cnp.ndarray>value, running(), False)
+    return value
+
+
+def boxed(obj):
+    """A dual as an array that can be written to: a number becomes one of no dimensions."""
+    x = as_dual_array(obj)
+    if (<NDualArray>x).flags_ & NSCALAR:
+        x = copy_array(x, "C")
+        (<NDualArray>x).flags_ &= ~NSCALAR
+    return x
+
+
+def is_scalar_dual(obj):
+    """Whether obj is a float64 number of the running level, in its scalar class."""
+    return is_scalar(obj)
+
+
+def with_value(obj, value):
+    """A fresh dual number with another value of the same size: that of the function which was really called."""
+    if PyFloat_CheckExact(value):
+        if is_scalar(obj):
+            (<NDual1>obj).v = PyFloat_AS_DOUBLE(value)
+        elif PyFloat_Check(obj):      # a pass in which it does not move
+            return nd_float64(PyFloat_AS_DOUBLE(value))
+    return obj
+
+
+def shares(NDualArray x not None, obj):
+    """Whether an array has the memory of `obj`."""
+    return type(obj) is NDualArray and (<NDualArray>obj).buf is x.buf
+
+
+cdef int activity_of(object obj, int depth) except -1:
+    cdef int found = 0
+    if PyFloat_CheckExact(obj) or PyLong_CheckExact(obj):
+        return 0
+    if type(obj) is NDualArray:
+        return 1 if inert(<NDualArray>obj) else 2
+    if is_scalar(obj):
+        return 2
+    if depth == 0:
+        return 0
+    if type(obj) is tuple or type(obj) is list:
+        for item in obj:
+            found = max(found, activity_of(item, depth - 1))
+            if found == 2:
+                break
+    elif type(obj) is dict:
+        for item in (<dict>obj).values():
+            found = max(found, activity_of(item, depth - 1))
+    return found
+
+
+def activity(*objs):
+    """What nested arguments hold: 0 no dual, 1 only duals without lanes, 2 some that carry lanes."""
+    return activity_of(objs, 7)
+
+
+cdef cnp.ndarray inert_value(NDualArray x):
+    """The value of an array without lanes, not to be written to where the memory is the caller's."""
+    cdef cnp.ndarray value = values(x)
+    if x.buf.borrowed:
+        cnp.PyArray_CLEARFLAGS(value, NPY_ARRAY_WRITEABLE)
+    return value
+
+
+def constants(obj):
+    """Nested arguments with every dual that carries no lanes replaced by its value."""
+    cdef list items
+    cdef bint changed = False
+    if type(obj) is NDualArray:
+        if not inert(<NDualArray>obj):
+            return obj
+        return values(<NDualArray>obj)[()] if (<NDualArray>obj).flags_ & NSCALAR else inert_value(<NDualArray>obj)
+    if type(obj) is tuple or type(obj) is list:
+        items = []
+        for item in obj:
+            plain_item = item if PyFloat_CheckExact(item) or PyLong_CheckExact(item) else constants(item)
+            changed = changed or plain_item is not item
+            items.append(plain_item)
+        if changed:
+            return items if type(obj) is list else tuple(items)
+    elif type(obj) is dict and obj:
+        return {key: constants(item) for key, item in (<dict>obj).items()}
+    return obj
+
+
+def call_plain(function, args, kwargs, bint some):
+    """Call a function on arguments of which none carries lanes; a fresh float array that it returns is a lazy one.
+
+    `some` says that there are duals among them, of which a result may be a view.
+    """
+    if not some:
+        return settled(function(*args, **kwargs), args, None)
+    if function in _writers:
+        for item in args:
+            if type(item) is NDualArray and inert(<NDualArray>item):
+                make_writable((<NDualArray>item).buf, (<NDualArray>item).lane, 0, 0)
+                break
+    return settled(function(*constants(args), **constants(kwargs)), args, args)
+
+
+cdef set _writers = {np.put, np.place, np.putmask, np.copyto, np.fill_diagonal, np.put_along_axis}
+
+
+cdef object settled(object result, object args, object sources):
+    cdef cnp.ndarray v
+    cdef object base
+    if cnp.PyArray_CheckExact(result):
+        v = <cnp.ndarray>result
+        if nd_tls.level == NULL or not carries(cnp.PyArray_TYPE(v)) or not cnp.PyArray_ISNOTSWAPPED(v):
+            return v
+        if sources is not None:
+            base = view_among(v, sources, 3)
+            if base is not None:
+                return base
+        for item in args:
+            if item is result:
+                return v
+        if cnp.PyArray_BASE(v) != NULL:
+            # Memory of somebody else, unless only this view of a temporary knows it.
+            base = <object>cnp.PyArray_BASE(v)
+            if not cnp.PyArray_CheckExact(base) or Py_REFCNT(base) > 2:
+                return v
+        return lazy_array(v, running(), False)
+    if type(result) is tuple or type(result) is list:
+        return type(result)([settled(item, args, sources) for item in result])
+    if isinstance(result, tuple) and hasattr(result, "_fields"):
+        return type(result)(*[settled(item, args, sources) for item in result])
+    return result
+
+
+cdef object view_among(cnp.ndarray v, object sources, int depth):
+    """The dual whose view `v` is: another view of its buffer, whose lanes, once there are any, lie as the values do."""
+    cdef NDualArray x, y
+    cdef int i
+    for item in sources.values() if type(sources) is dict else sources:
+        if type(item) is NDualArray:
+            x = <NDualArray>item
+            if x.flags_ & NSCALAR or not inert(x) or not np.may_share_memory(v, values(x)):
+                continue
+            if x.typenum != cnp.PyArray_TYPE(v) or x.voff != x.toff:
+                raise lost("a view of another type", "Copy the array first")
+            y = new_view(x, cnp.PyArray_NDIM(v))
+            y.voff = y.toff = cnp.PyArray_BYTES(v) - x.buf.v
+            for i in range(y.ndim_):
+                y.shape_[i] = cnp.PyArray_DIM(v, i)
+                y.vs[i] = y.ts[i] = cnp.PyArray_STRIDE(v, i)
+                if y.vs[i] == 0 and y.shape_[i] > 1:
+                    y.flags_ |= NREADONLY
+            if not cnp.PyArray_ISWRITEABLE(v) and not x.buf.borrowed:
+                y.flags_ |= NREADONLY
+            update_flags(y)
+            return y
+        if depth > 0 and (type(item) is tuple or type(item) is list or type(item) is dict):
+            found = view_among(v, item, depth - 1)
+            if found is not None:
+                return found
+    return None
+
+
+cdef object outside_view(NDualArray x, object dtype, object copy):
+    """What code outside sees of an array without lanes: its value, read-only unless it is a copy."""
+    cdef cnp.ndarray value = values(x)
+    if copy:
+        return np.array(value, dtype)
+    cnp.PyArray_CLEARFLAGS(value, NPY_ARRAY_WRITEABLE)
+    return value if dtype is None else np.asarray(value, dtype, copy=copy)
+
+
+cdef int give_buffer(NDualArray x, Py_buffer* buffer, int flags) except -1:
+    """The buffer protocol, for C code: the values of an array without lanes. Who asks for a writable one may write."""
+    cdef cnp.ndarray value
+    if not inert(x):
+        buffer.obj = None
+        raise lost("handing the memory of a dual array to other code", "Use a function that has a rule")
+    if flags & PyBUF_WRITABLE == PyBUF_WRITABLE:
+        make_writable(x.buf, x.lane, 0, 0)
+        value = values(x)
+    else:
+        value = values(x)
+        cnp.PyArray_CLEARFLAGS(value, NPY_ARRAY_WRITEABLE)
+    return PyObject_GetBuffer(value, buffer, flags)
+
+
+# ---- arrays built from nested lists of duals and numbers ------------------------------------------------------------
+
+cdef class Built:
+    """What is known of a nested list before the array is made: NumPy's discovery of shape and type."""
+
+    cdef Py_ssize_t shape[64]
+    cdef int ndim
+    cdef Py_ssize_t lo, hi
+    cdef bint floats           # a Python float or a float64 dual among the leaves
+    cdef set kinds             # the dtypes of all others
+
+
+cdef int ragged() except -1:
+    raise ValueError(
+        "setting an array element with a sequence. The requested array has an inhomogeneous shape: expected rows of one "
+        "length"
+    )
+
+
+cdef int measure(Built b, object obj, int depth, bint first) except -1:
+    """Note the shape, the type and the lanes of a part, which lies `depth` axes down; `first` sets the shape."""
+    cdef NDualArray x
+    cdef Py_ssize_t lo, hi, n
+    cdef int i, ndim
+    if is_scalar(obj):
+        check_scalar(obj)
+        b.lo = 0
+        b.hi = running().width
+    if is_scalar(obj) or PyFloat_CheckExact(obj):
+        b.floats = True
+        if first:
+            b.ndim = depth
+        elif b.ndim != depth:
+            ragged()
+        return 0
+    if type(obj) is list or type(obj) is tuple:
+        n = len(obj)
+        if depth >= 64:
+            ragged()
+        if first:
+            b.shape[depth] = n
+            b.ndim = depth + 1
+        elif depth >= b.ndim or b.shape[depth] != n:
+            ragged()
+        for item in obj:
+            measure(b, item, depth + 1, first)
+            first = False
+        return 0
+    if type(obj) is NDualArray:
+        x = <NDualArray>obj
+        check_level(x.buf.level)
+        window(x, &lo, &hi)
+        unite(&b.lo, &b.hi, lo, hi)
+        ndim = x.ndim_
+        b.kinds.add(cnp.PyArray_DescrFromType(x.typenum))
+    else:
+        if PyLong_CheckExact(obj):
+            b.kinds.add(INT64)
+            ndim = 0
+        else:
+            if not cnp.PyArray_CheckExact(obj):
+                obj = np.asarray(obj)
+            ndim = (<cnp.ndarray>obj).ndim
+            b.kinds.add((<cnp.ndarray>obj).dtype)
+    if first:
+        b.ndim = depth + ndim
+        if b.ndim > 64:
+            ragged()
+    elif b.ndim != depth + ndim:
+        ragged()
+    for i in range(ndim):
+        n = x.shape_[i] if type(obj) is NDualArray else cnp.PyArray_DIM(<cnp.ndarray>obj, i)
+        if first:
+            b.shape[depth + i] = n
+        elif b.shape[depth + i] != n:
+            ragged()
+    return 0
+
+
+cdef object INT64 = np.dtype(np.int64)
+
+
+cdef int fill_cells(NDualArray to, object obj, int depth, Py_ssize_t voff) except -1:
+    """Write a part of the list into its place in a fresh float64 array, whose lanes lie as its values do."""
+    cdef Py_ssize_t k, i, n
+    cdef char* t
+    cdef NDualArray view
+    if depth < to.ndim_ and (type(obj) is list or type(obj) is tuple):
+        i = 0
+        for item in obj:
+            fill_cells(to, item, depth + 1, voff + i * to.vs[depth])
+            i += 1
+        return 0
+    if depth == to.ndim_:
+        if is_scalar(obj):
+            (<double*>(to.buf.v + voff))[0] = (<NDual1>obj).v
+            t = to.buf.t + voff
+            for k in range(to.buf.lo, to.buf.hi):
+                (<double*>t)[0] = (<NDual1>obj).p[k]
+                t += to.lane
+            return 0
+        if PyFloat_CheckExact(obj) or PyLong_CheckExact(obj):
+            (<double*>(to.buf.v + voff))[0] = <double>obj
+            t = to.buf.t + voff
+            for k in range(to.buf.lo, to.buf.hi):
+                (<double*>t)[0] = 0
+                t += to.lane
+            return 0
+    view = new_view(to, to.ndim_ - depth)
+    view.voff = view.toff = voff
+    for k in range(view.ndim_):
+        view.shape_[k] = to.shape_[depth + k]
+        view.vs[k] = to.vs[depth + k]
+        view.ts[k] = to.ts[depth + k]
+    update_flags(view)
+    setitem(view, Ellipsis, obj)
+    return 0
+
+
+def build(sequence, dtype=None, order="C"):
+    """The array of a nested list of numbers, arrays and duals."""
+    cdef Built b = Built.__new__(Built)
+    cdef NDualArray x
+    cdef int axes[64]
+    cdef int i
+    b.kinds = set()
+    b.ndim = -1
+    measure(b, sequence, 0, True)
+    if b.floats:
+        b.kinds.add(FLOAT64)
+    kind = np.result_type(*b.kinds) if len(b.kinds) > 1 else b.kinds.pop()
+    check_dtype(kind)
+    for i in range(b.ndim):
+        axes[i] = b.ndim - 1 - i if order == "F" else i
+    x = new_ordered(running(), kind.num, b.ndim, b.shape, axes, b.lo, b.hi)
+    if kind == FLOAT64:
+        fill_cells(x, sequence, 0, 0)
+    else:
+        memset(x.buf.t, 0, (b.hi - b.lo) * x.lane)
+        fill_parts(x, sequence)
+    return x if dtype is None else astype(x, dtype, "unsafe", False)
+
+
+cdef int fill_parts(NDualArray to, object obj) except -1:
+    if type(obj) is list or type(obj) is tuple:
+        for i, item in enumerate(obj):
+            part = getitem(to, (i, Ellipsis))
+            fill_parts(part, item)
+    else:
+        setitem(to, Ellipsis, obj)
+    return 0
