@@ -1,7 +1,7 @@
 """Functions that make arrays, as user code calls them while a derivative is taken.
 
-What they make of plain numbers is a lazy buffer (see create.pxi in the core), which needs no rule. Here is what they make
-of duals; most of it is an array of a nested list, a copy or a cast.
+What they make of plain numbers is a lazy buffer (see create.pxi in the core), which needs no rule. Here is what they
+make of duals; most of it is an array of a nested list, a copy or a cast.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ Handler = Callable[..., Any]
 # Their result is fresh memory, or an argument as it is, whatever they are called with.
 _NAMES = """
 zeros empty ones full eye identity tri zeros_like ones_like empty_like full_like array asarray asanyarray
-ascontiguousarray asfortranarray asarray_chkfinite require copy fromiter fromfunction fromstring loadtxt genfromtxt arange
-linspace logspace geomspace
+ascontiguousarray asfortranarray asarray_chkfinite require copy fromiter fromfunction fromstring loadtxt genfromtxt
+arange linspace logspace geomspace
 """
 NAMES = tuple(f"numpy.{name}" for name in _NAMES.split())
 ITERATES = ("numpy.fromiter", "math.fsum", "math.prod", "math.sumprod", "math.dist")
 TYPES = (
-    "float64 float32 float16 longdouble complex128 complex64 clongdouble int8 int16 int32 int64 intc intp longlong uint8 "
-    "uint16 uint32 uint64 uintc uintp ulonglong bool_"
+    "float64 float32 float16 longdouble complex128 complex64 clongdouble int8 int16 int32 int64 intc intp longlong "
+    "uint8 uint16 uint32 uint64 uintc uintp ulonglong bool_"
 )
 # Library code that hands its arguments on; it must let duals through.
 EVERYWHERE = ("scipy._lib._array_api._asarray",)
@@ -60,9 +60,16 @@ def as_dual(obj: Any, dtype: Any = None, order: str | None = "K") -> Any:
 
 @_handles("array")
 def _array(
-    object: Any, dtype: Any = None, *, copy: bool | None = True, order: str | None = "K", subok: bool = False,
-    ndmin: int = 0, ndmax: int = 0, like: Any = None,
-) -> Any:  # fmt: skip
+    object: Any,  # noqa: A002 (NumPy's name for it)
+    dtype: Any = None,
+    *,
+    copy: bool | None = True,
+    order: str | None = "K",
+    subok: bool = False,
+    ndmin: int = 0,
+    ndmax: int = 0,
+    like: Any = None,
+) -> Any:
     x = as_dual(object, dtype, order)
     if copy and _core.is_dual(object) and _core.shares(x, object):
         x = x.copy("K" if order is None else order)
@@ -104,7 +111,13 @@ def _require(a: Any, dtype: Any = None, requirements: Any = None, *, like: Any =
 
 
 @_handles("fromiter")
-def _fromiter(iter: Iterable[Any], dtype: Any, count: int = -1, *, like: Any = None) -> Any:
+def _fromiter(
+    iter: Iterable[Any],  # noqa: A002 (NumPy's name for it)
+    dtype: Any,
+    count: int = -1,
+    *,
+    like: Any = None,
+) -> Any:
     items = list(iter)
     if len(items) < count:
         raise ValueError(f"iterator too short: Expected {count} but iterator had only {len(items)} items.")
@@ -116,7 +129,8 @@ def _full(
     shape: Any, fill_value: Any, dtype: Any = None, order: str = "C", *, device: Any = None, like: Any = None
 ) -> Any:
     fill = as_dual(fill_value)
-    out = _core.lazy(np.empty(shape, fill.dtype if dtype is None else dtype, order))
+    kind = fill.dtype if dtype is None else dtype
+    out = _core.lazy(np.empty(shape, kind, "F" if order == "F" else "C"))
     if not _core.is_dual(out):
         out[...] = _core.primal(fill)
         return out

@@ -131,7 +131,8 @@ def dispatch(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
     else:
         active = 2
     if active < 2:
-        return _core.call_plain(function if type(function) is not tuple else getattr(*function), args, kwargs, active)
+        plain = function if type(function) is not tuple else getattr(*function)
+        return _core.call_plain(plain, args, kwargs, active == 1)
     rule = _RULES.get(function)
     if rule is None:
         if fill() and isinstance(function, np.ufunc):
