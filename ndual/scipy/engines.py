@@ -108,12 +108,14 @@ class Memo:
     data that f reads from elsewhere may change between calls. ``value`` starts to compute the derivative as well when
     it was asked for at the same point several times running, and stops when one was not used.
 
-    `call` takes the vector in position `place` among its arguments.
+    `call` takes the vector in position `place` among its arguments. `gradient` says that one output in an array has a
+    gradient ``(n,)`` and not a Jacobian ``(1, n)``.
     """
 
-    def __init__(self, call: Callable[..., Any], place: int, chunk_size: int | None) -> None:
+    def __init__(self, call: Callable[..., Any], place: int, chunk_size: int | None, *, gradient: bool = False) -> None:
         self._call = call
         self._place = place
+        self._gradient = gradient
         self.engine = Engine(call, place, chunk_size)
         self._local = _States()
 
@@ -123,7 +125,10 @@ class Memo:
     def both(self, x: np.ndarray, args: tuple[Any, ...]) -> tuple[Any, np.ndarray]:
         """Value and derivative, fresh."""
         value, jac = self.engine(self._whole(x, args))
-        return fresh(value), fresh_jacobian(jac, value, x.size)
+        found = fresh_jacobian(jac, value, x.size)
+        if self._gradient and found.ndim == 2 and found.shape[0] == 1:
+            found = found[0]
+        return fresh(value), found
 
     def value(self, x: np.ndarray, args: tuple[Any, ...]) -> Any:
         """The value, fresh."""

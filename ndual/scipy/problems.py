@@ -38,7 +38,7 @@ class Problem:
         self._args = as_args(args)
         self._parameters = None if x0 is None else Parameters(x0)
         self._call = f if self._parameters is None else _of_vector(f, self._parameters.restore)
-        self._memo = Memo(self._call, 0, chunk_size)
+        self._memo = Memo(self._call, 0, chunk_size, gradient=True)
 
     def __reduce__(self) -> Any:
         return type(self), self._made
@@ -48,7 +48,7 @@ class Problem:
         return self._memo.value(as_vector(x), args or self._args)
 
     def jac(self, x: Any, *args: Any) -> np.ndarray:
-        """The derivative at x: the gradient ``(n,)`` of a scalar f, the Jacobian ``(m, n)`` of a vector one."""
+        """The derivative at x: the gradient ``(n,)`` of one number, the Jacobian ``(m, n)`` of several."""
         return self._memo.derivative(as_vector(x), args or self._args)
 
     def jac_transposed(self, x: Any, *args: Any) -> np.ndarray:
@@ -183,7 +183,8 @@ def problem(
     -------
     Problem
         With ``fun(x)``, ``jac(x)``, ``fun_and_jac(x)`` for a vector `x` of shape
-        ``(n,)``. A derivative has shape ``(n,)`` where `f` returns a number, ``(m, n)`` where it returns ``(m,)``.
+        ``(n,)``. A derivative has shape ``(n,)`` where `f` returns one number, as a number or in an array of shape
+        ``(1,)``, and ``(m, n)`` where it returns ``(m,)``.
         ``constraint`` and ``nonlinear_constraint`` make constraints of `f`, and with `x0` there are ``x0`` as a vector,
         ``restore(x)`` and ``flatten(parameters)``. Results are always fresh float64 arrays in C order. The work that
         one of ``fun`` and ``jac`` did is kept for the other, in each thread by itself.

@@ -71,6 +71,18 @@ def test_equations_and_scalar_constraints(method):
         assert found.x == pytest.approx([1.0, 1.0], abs=1e-6)
 
 
+@pytest.mark.parametrize("method", ["SLSQP", "trust-constr"])
+@pytest.mark.filterwarnings("ignore:delta_grad == 0.0", "ignore:Constraint options")
+def test_a_constraint_of_one_output_in_an_array(method):
+    p, c = ndual.scipy.problem(disc), ndual.scipy.problem(lambda x: x[:1] * x[1:] - 2.0)
+    ways = [c.constraint(), c.nonlinear_constraint(0.0, np.inf)]
+    if method == "trust-constr":
+        ways[1].hess = optimize.BFGS()
+    for constraint in ways:
+        found = optimize.minimize(p.fun, [2.0, 2.0], jac=p.jac, method=method, constraints=constraint)
+        assert found.x == pytest.approx([np.sqrt(2.0)] * 2, abs=1e-3)
+
+
 def test_plain_jacobians():
     for jac in (ndual.jacobian(curves), curves_jacobian):
         constraint = {"type": "ineq", "fun": curves, "jac": jac}

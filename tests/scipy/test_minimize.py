@@ -114,6 +114,24 @@ def test_scipy_itself_refuses_these_float32_starts():
             optimize.minimize(smooth, np.zeros(4, np.float32), jac=smooth_gradient, method=method)
 
 
+@pytest.mark.parametrize("method", GRADIENTS)
+@pytest.mark.parametrize("n", [1, 2])
+def test_an_objective_may_return_its_number_in_an_array(method, n):
+    def f(x):
+        return np.sum((x - 3.0) ** 2 + (x - 3.0) ** 4, keepdims=True)
+
+    p = ndual.scipy.problem((lambda x: (x - 3.0) ** 2 + (x - 3.0) ** 4) if n == 1 else f)
+    exact = optimize.minimize(
+        f, np.zeros(n), jac=lambda x: 2.0 * (x - 3.0) + 4.0 * (x - 3.0) ** 3, method=method, tol=1e-9
+    )
+    assert p.fun(np.zeros(n)).shape == (1,)
+    assert p.jac(np.zeros(n)).shape == (n,)
+    for fun, jac in ((p.fun, p.jac), (p.fun_and_jac, True)):
+        found = optimize.minimize(fun, np.zeros(n), jac=jac, method=method, tol=1e-9)
+        assert found.x == pytest.approx(np.full(n, 3.0), abs=1e-3)
+        assert found.nfev <= exact.nfev
+
+
 def test_arguments_and_bounds():
     shift = np.array([1.0, 2.0])
     p = ndual.scipy.problem(smooth)

@@ -70,6 +70,19 @@ def test_fsolve():
     assert optimize.fsolve(f, [1.0, 1.0], fprime=plain) == pytest.approx(want, abs=1e-10)
 
 
+def test_systems_of_one_equation():
+    p = ndual.scipy.problem(lambda x: x**3 - 2.0)
+    want = pytest.approx([2.0 ** (1 / 3)], rel=1e-8)
+    assert optimize.fsolve(p.fun, 1.0, fprime=p.jac) == want
+    assert optimize.fsolve(p.fun, 1.0, fprime=p.jac_transposed, col_deriv=True) == want
+    for method in ("hybr", "lm"):
+        assert optimize.root(p.fun, 1.0, jac=p.jac, method=method).x == want
+        assert optimize.root(p.fun_and_jac, 1.0, jac=True, method=method).x == want
+    assert optimize.leastsq(p.fun, 1.0, Dfun=p.jac)[0] == want
+    for method in ("trf", "dogbox", "lm"):
+        assert optimize.least_squares(p.fun, 1.0, jac=p.jac, method=method).x == want
+
+
 def cubic(x, a=2.0):
     return x**3 - a
 
