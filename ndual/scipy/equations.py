@@ -24,11 +24,13 @@ class _Blocks:
     """
 
     def __init__(self, call: Callable[..., Any], count: int, chunk_size: int | None) -> None:
-        places = tuple(range(count))
+        places = 0 if count == 1 else tuple(range(count))
         self._engines = [Engine(call, places, chunk_size, holomorphic) for holomorphic in (False, True)]
 
     def __call__(self, args: tuple[Any, ...], sizes: tuple[int, ...]) -> list[np.ndarray]:
-        value, jac = self._engines[np.iscomplexobj(args[0])](args)
+        value, jac = self._engines[args[0].dtype.kind == "c"](args)
+        if len(sizes) == 1:
+            return [fresh_jacobian(jac, value, sizes[0], KINDS)]
         parts: list[Any] = [None] * len(sizes)
         if isinstance(value, list | tuple):
             # One entry for each equation: equations outside, arguments inside.

@@ -117,6 +117,29 @@ def test_the_jacobian_by_hand():
     assert pickle.loads(pickle.dumps(swapped)).jac(y, 0.0).tolist() == o.jac(0.0, y).tolist()
 
 
+def test_functions_as_people_write_them():
+    import math
+
+    def f(t, y, mu):
+        out = np.zeros(3)
+        out[0] = y[1]
+        out[1:] = np.array([mu * (1.0 - y[0] ** 2) * y[1] - y[0], math.exp(-t) * y[2]])
+        return out
+
+    o = ndual.scipy.ode(f, args=5.0)
+    want = [[0.0, 1.0, 0.0], [-21.0, -15.0, 0.0], [0.0, 0.0, 1.0]]
+    assert o.jac(0, [2.0, 1.0, 3.0]).tolist() == want
+
+    def bc(ya, yb):
+        return np.array([ya[0] - 1.0, yb[0] * yb[1], 0.0])
+
+    b = ndual.scipy.bvp(lambda x, y: np.array([y[1], y[2] * y[0], x * y[1]]), bc)
+    y = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
+    found = b.fun_jac(np.array([0.5, 1.5]), y)
+    assert found[:, :, 1].tolist() == [[0.0, 1.0, 0.0], [6.0, 0.0, 2.0], [0.0, 1.5, 0.0]]
+    assert b.bc_jac(y[:, 0], y[:, 1])[1].tolist() == [[0.0, 0.0, 0.0], [4.0, 2.0, 0.0], [0.0, 0.0, 0.0]]
+
+
 def test_lists_of_numbers():
     o = ndual.scipy.ode(lambda t, y: [y[1], 0, t * y[0]])
     assert o.jac(2.0, np.ones(3)).tolist() == [[0.0, 1.0, 0.0], [0.0, 0.0, 0.0], [2.0, 0.0, 0.0]]
