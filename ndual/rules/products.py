@@ -23,7 +23,6 @@ from ndual.rules.support import (
     unbroadcast,
 )
 
-
 # Cells of a product up to which dot is the faster spelling: it reaches BLAS 0.2 µs sooner, but zeroes its output first,
 # which takes a fifth of the product at 256 by 70.
 SMALL = 4096
