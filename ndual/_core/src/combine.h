@@ -65,6 +65,13 @@ static ND_ALWAYS_INLINE void N(terms)(N(vec) *v, int kind, const T *c, const T *
 }
 #endif
 
+/* A sum that holds NaN if one of its vectors did. */
+static ND_ALWAYS_INLINE U N(nan_of)(const T *sum, ptrdiff_t n) {
+    U nan = 0;
+    for (ptrdiff_t i = 0; i < n; i++) nan |= ISNAN_BITS(N(bits)(sum[i]));
+    return nan >> (8 * sizeof(U) - 1);
+}
+
 /* The lanes of one or two terms (kb == ND_COEF_ZERO: one); the kinds are constants after inlining, so that the loops
  * hold no decision. Sums without a product need no test: what is NaN in them is as it should be. */
 static ND_ALWAYS_INLINE void N(lanes)(ptrdiff_t n, ptrdiff_t nlanes, int ka, int kb,
@@ -76,33 +83,47 @@ static ND_ALWAYS_INLINE void N(lanes)(ptrdiff_t n, ptrdiff_t nlanes, int ka, int
     const char *ta = t[0], *tb = two ? t[1] : NULL;
     const int in_place = ta == out || tb == out;
     T spare[ND_BLOCK]; /* in place: keeps the input until the lane is known to be good */
+#ifdef __GNUC__
+    /* The last vector of a lane overlaps the one before it, and all lanes are tested at once: arrays of ten elements
+     * would spend most of the time on the odd two and on the test. */
+    if (!in_place && n >= ND_VECTOR) {
+        N(vec) sum = {0};
+        for (ptrdiff_t l = 0; l < nlanes; l++) {
+            const T *a = (const T *)(ta + l * tlane[0]), *b = two ? (const T *)(tb + l * tlane[1]) : NULL;
+            const T sa = *a, sb = two ? *b : 0;
+            T *restrict o = (T *)(out + l * outlane);
+            for (ptrdiff_t i = 0;;) {
+                N(vec) v, w;
+                N(terms)(&v, ka, ca, a, sa, i);
+                if (two) {
+                    N(terms)(&w, kb, cb, b, sb, i);
+                    v += w;
+                }
+                if (product) sum += v;
+                *(N(vec) *)(o + i) = v;
+                if (i == n - ND_VECTOR) break;
+                i += ND_VECTOR;
+                if (i > n - ND_VECTOR) i = n - ND_VECTOR;
+            }
+        }
+        if (!product || !N(nan_of)((const T *)&sum, ND_VECTOR)) return;
+        for (ptrdiff_t l = 0; l < nlanes; l++) {
+            const T *const lane[2] = {(const T *)(ta + l * tlane[0]), two ? (const T *)(tb + l * tlane[1]) : NULL};
+            T *o = (T *)(out + l * outlane);
+            if (N(nan_of)(o, n)) N(redo)(n, 1 + two, kinds, c, lane, o);
+        }
+        return;
+    }
+#endif
     for (ptrdiff_t l = 0; l < nlanes; l++) {
         const T *a = (const T *)ta, *b = (const T *)tb, sa = *a, sb = two ? *b : 0;
         T *restrict o = in_place ? spare : (T *)out;
-        U nan = 0;
-        ptrdiff_t i = 0;
-#ifdef __GNUC__
-        N(vec) sum = {0};
-        for (; i + ND_VECTOR <= n; i += ND_VECTOR) {
-            N(vec) v, w;
-            N(terms)(&v, ka, ca, a, sa, i);
-            if (two) {
-                N(terms)(&w, kb, cb, b, sb, i);
-                v += w;
-            }
-            if (product) sum += v;
-            *(N(vec) *)(o + i) = v;
-        }
-        if (product)
-            for (int j = 0; j < ND_VECTOR; j++) nan |= ISNAN_BITS(N(bits)(sum[j]));
-#endif
-        for (; i < n; i++) {
+        for (ptrdiff_t i = 0; i < n; i++) {
             T v = N(term)(ka, ca, a, sa, i);
             if (two) v += N(term)(kb, cb, b, sb, i);
-            if (product) nan |= ISNAN_BITS(N(bits)(v));
             o[i] = v;
         }
-        if (product && nan >> (8 * sizeof(U) - 1)) N(redo)(n, 1 + two, kinds, c, (const T *const[]){a, b}, o);
+        if (product && N(nan_of)(o, n)) N(redo)(n, 1 + two, kinds, c, (const T *const[]){a, b}, o);
         if (in_place) memcpy(out, spare, n * sizeof(T));
         ta += tlane[0];
         if (two) tb += tlane[1];
