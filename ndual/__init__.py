@@ -18,6 +18,7 @@ from ndual.errors import (
     UnsupportedDtype,
 )
 from ndual.frontend.dispatch import install as _install
+from ndual.frontend.lift import lift
 from ndual.prepare import prepare_derivative, prepare_gradient, prepare_jacobian
 
 _install()
@@ -43,6 +44,7 @@ __all__ = [
     "jacfwd",
     "jacobian",
     "jvp",
+    "lift",
     "prepare_derivative",
     "prepare_gradient",
     "prepare_jacobian",

@@ -3,9 +3,29 @@
 Nothing else lives here; every module may import it, and it imports nothing.
 """
 
+from __future__ import annotations
+
+from collections.abc import Callable
+
+_on_loss: list[Callable[[NdualError], None]] = []
+
 
 class NdualError(Exception):
     """Base of every error that ndual raises on its own account."""
+
+    # Whether code that catches the error and goes on would go on without the derivative.
+    _loses = False
+
+    def __init__(self, *args: object) -> None:
+        super().__init__(*args)
+        if self._loses:
+            for listener in _on_loss:
+                listener(self)
+
+
+def on_loss(listener: Callable[[NdualError], None]) -> None:
+    """Have `listener` told of every error that stands for a lost derivative, when it is made."""
+    _on_loss.append(listener)
 
 
 class DerivativeLostError(NdualError, TypeError):
@@ -16,13 +36,19 @@ class DerivativeLostError(NdualError, TypeError):
     stays a dual, or wrap it in :func:`ndual.stop_gradient` if the derivative is meant to end there.
     """
 
+    _loses = True
+
 
 class NoRuleError(NdualError, TypeError):
     """A function was called on a dual and ndual has no derivative rule for it."""
 
+    _loses = True
+
 
 class AliasError(NdualError, ValueError):
     """Memory is shared in a way for which the derivative is not defined."""
+
+    _loses = True
 
 
 class CacheMismatchError(NdualError, ValueError):
@@ -32,6 +58,8 @@ class CacheMismatchError(NdualError, ValueError):
 class UnsupportedDtype(NdualError, TypeError):  # noqa: N818 - the public name
     """A dtype that cannot carry a derivative here, such as ``longdouble``."""
 
+    _loses = True
+
 
 class UndefinedDerivativeError(NdualError, ArithmeticError):
     """The result hangs on a point without derivative, such as an eigenvector of a repeated eigenvalue."""
@@ -39,6 +67,8 @@ class UndefinedDerivativeError(NdualError, ArithmeticError):
 
 class StaleDualError(NdualError, RuntimeError):
     """A dual was used after its derivative call had ended, or in another thread."""
+
+    _loses = True
 
 
 class ConstantOutputWarning(UserWarning):

@@ -127,7 +127,7 @@ def _depth_of_user() -> int:
 def _grow(out: Any, values: list[Any], rows: list[np.ndarray | None]) -> Tree:
     if _core.is_dual(out):
         values.append(_core.primal(out))
-        rows.append(_core.lanes(out))
+        rows.append(None if _core.is_constant(out) else _core.lanes(out))
         return len(values) - 1
     kind = type(out)
     if isinstance(out, float | complex | np.inexact) or (kind is np.ndarray and out.dtype.kind in "fc"):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import warnings
 
 import hypothesis
 import numpy as np
 import pytest
 
+import ndual
 from ndual import _core
 
 hypothesis.settings.register_profile("usual", max_examples=60, deadline=None)
@@ -53,5 +55,27 @@ def same(level):
             assert not _core.is_dual(got)
         else:
             np.testing.assert_array_equal(_core.lanes(got), lanes)
+
+    return check
+
+
+@pytest.fixture
+def check_loss():
+    """``check(outcome, f)``: that the derivative of x² at the default of f is "kept", "raised" or "warned" of."""
+
+    def check(outcome, f):
+        (x,) = f.__defaults__[:1]
+        if outcome == "raised":
+            with pytest.raises(ndual.NdualError) as caught:
+                ndual.grad(f)(x)
+            file = os.path.basename(f.__code__.co_filename)
+            said = str(caught.value)  # a thread of Python's own has no line of the user's
+            assert f"{file}:" in said or "another thread" in said, said
+            return
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            got = ndual.grad(f)(x)
+        assert [w.category for w in seen] == ([ndual.ConstantOutputWarning] if outcome == "warned" else [])
+        np.testing.assert_allclose(got, np.zeros_like(x) if outcome == "warned" else 2 * x, rtol=1e-14)
 
     return check

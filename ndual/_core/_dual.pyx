@@ -19,6 +19,7 @@ from libc.string cimport memcpy, memset
 import functools
 import operator
 import os
+import re
 import sys
 
 import numpy as np
@@ -32,6 +33,7 @@ from ndual.errors import (
     StaleDualError,
     UndefinedDerivativeError,
     UnsupportedDtype,
+    on_loss,
 )
 
 cnp.import_array()
@@ -55,6 +57,8 @@ cdef str NOT_MADE = (
     "Write np.float64(value) or np.array(value)"
 )
 cdef tuple PLAIN_OPERANDS = (np.ndarray, np.generic, complex, list, tuple)
+cdef str TEXT_MARK = "~"
+cdef object MARKED_NUMBER = re.compile(rf"['\"\[]{TEXT_MARK}[-\[.0-9in]|string or file could not be read")
 cdef frozenset LIBRARIES = frozenset({"ndual", "numpy", "scipy", "cupy", "cupyx"})
 
 include "declarations.pxi"
@@ -82,3 +86,5 @@ include "create.pxi"
 include "facts.pxi"
 include "lift.pxi"
 include "run.pxi"
+
+on_loss(note_lost)

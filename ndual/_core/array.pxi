@@ -30,7 +30,10 @@ cdef class NDualArray:
     cdef object device_v, device_t   # arrays of another storage, or None
     cdef object storage_
 
-    __hash__ = None
+    def __hash__(self):
+        if self.flags_ & NSCALAR and not inert(self):
+            raise unhashed()
+        raise TypeError("unhashable type: 'numpy.ndarray'")
 
     def __init__(self, *unused, **kwargs): raise TypeError(NOT_MADE)
 
@@ -87,8 +90,8 @@ cdef class NDualArray:
                    "Keep it as it is (np.asarray is not needed), or call np.stack for a list of duals")
     def __getattr__(self, name): return method_of(self, name)
     def __repr__(self): return repr_dual(self)
-    def __str__(self): return str(plain_value(self, False))
-    def __format__(self, spec): return format(plain_value(self, False), spec)
+    def __str__(self): return marked_array(self, str(plain_value(self, False)))
+    def __format__(self, spec): return marked_array(self, format(plain_value(self, False), spec))
     def __reduce__(self): return reduce_dual(self)
     def __reduce_ex__(self, protocol): return reduce_dual(self)
     def __copy__(self): return self if self.flags_ & NSCALAR else copy_array(self, "K")
@@ -163,6 +166,10 @@ cdef class NDualArray:
         if inert(self):
             return values(self).tobytes(*args)
         raise lost("x.tobytes()", "Take bytes of ndual.stop_gradient(x)")
+    def __bytes__(self):
+        if inert(self):
+            return bytes(values(self))
+        raise lost("bytes(x)", "Take bytes of ndual.stop_gradient(x)")
     def __getbuffer__(self, Py_buffer* buffer, int flags): give_buffer(self, buffer, flags)
     def __releasebuffer__(self, Py_buffer* buffer): pass
 

@@ -107,22 +107,77 @@ cdef object plain(object obj):
 
 
 cdef object lost(str what, str remedy):
-    """The error to raise; the level keeps what it says, since code that tries and excepts would hide it."""
-    said = f"{what} would drop the derivative{where()}. {remedy}, or ndual.stop_gradient(x) if that is intended"
-    if nd_tls.level != NULL and running().lost is None:
-        running().lost = said
-    return DerivativeLostError(said)
+    """The error to raise."""
+    return DerivativeLostError(
+        f"{what} would drop the derivative{where()}. {remedy}, or ndual.stop_gradient(x) if that is intended"
+    )
+
+
+cdef object unhashed():
+    """The error for a number as a key: what is found under its value belongs to other derivatives."""
+    return lost("hash(x), as for the key of a dictionary, a set or a cache,",
+                "Use a key that is not differentiated, or call the function behind the cache (f.__wrapped__)")
+
+
+cdef str marked(str text):
+    """What is printed of a dual: Python and NumPy refuse to read it as a number again, which would be a constant."""
+    nd_tls.compared = 1
+    return TEXT_MARK + text
+
+
+cdef str marked_array(NDualArray x, str text):
+    return text if inert(x) else marked(text)
+
+
+# Frames of the operators: what lies outside of them is not the differentiated function.
+cdef frozenset OPERATORS = frozenset({"ndual.api", "ndual.plan", "ndual.prepare", "ndual.scipy", "ndual._core.run"})
 
 
 cdef str where():
     """The user's file and line: the innermost frame outside of this package and of the libraries it serves."""
+    cdef list frames = []
     frame = sys._getframe()
-    while frame is not None:
-        name = frame.f_globals.get("__name__", "").partition(".")[0]
-        if name not in LIBRARIES:
-            return f" ({frame.f_code.co_filename}:{frame.f_lineno}, in {frame.f_code.co_name})"
+    while frame is not None and frame.f_globals.get("__name__") not in OPERATORS:
+        frames.append((frame, frame.f_lineno))
         frame = frame.f_back
-    return ""
+    return place(frames)
+
+
+cdef str where_raised(error):
+    """The user's file and line that an exception came through last."""
+    cdef list frames = []
+    traceback = error.__traceback__
+    while traceback is not None:
+        frames.insert(0, (traceback.tb_frame, traceback.tb_lineno))
+        traceback = traceback.tb_next
+    return place(frames)
+
+
+cdef str module_of(frame):
+    return str(frame.f_globals.get("__name__", "")).partition(".")[0]
+
+
+cdef str place(list frames):
+    """The first frame that is the user's own: not Python's library, and not an installed package if there is another.
+
+    Frames come innermost first.
+    """
+    chosen = through = None
+    for frame, line in frames:
+        module = module_of(frame)
+        if module in LIBRARIES or module in sys.stdlib_module_names:
+            continue
+        if chosen is None:
+            chosen = frame, line
+        if "site-packages" not in frame.f_code.co_filename:
+            through = module_of(chosen[0]) if chosen[0] is not frame else None
+            chosen = frame, line
+            break
+    if chosen is None:
+        return ""
+    code = chosen[0].f_code
+    via = "" if through is None else f", within {through}"
+    return f" ({code.co_filename}:{chosen[1]}, in {code.co_name}{via})"
 
 
 def primal(obj):

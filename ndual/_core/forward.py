@@ -28,8 +28,10 @@ def _composition(rule: Composition, function: Any, args: tuple[Any, ...], kwargs
 
 
 def _passive(rule: Passive, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    _core.mark_compared()
-    return function(*plain(args), **plain(kwargs))
+    if rule.looks:
+        _core.mark_compared()
+    result = function(*plain(args), **plain(kwargs))
+    return _core.mark_text(result) if type(result) is str else result
 
 
 def _linear(rule: Linear, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -43,6 +45,9 @@ def _linear(rule: Linear, function: Any, args: tuple[Any, ...], kwargs: dict[str
         return y
     dy = rule.lanes(xp, lanes, value, *rest, **keywords)
     level = _core.level_of(x)
+    if dy is None:
+        _core.mark_compared()
+        return _core.wrap(y, xp.empty((0, *y.shape), y.dtype), level, None, 0) if y.ndim else y
     if isinstance(y, tuple | list):
         return type(y)(_core.wrap(v, t, level, (x,), low) for v, t in zip(y, dy, strict=True))
     return _core.wrap(y, dy, level, (x,), low)

@@ -61,6 +61,16 @@ def mark_compared():
     nd_tls.compared = 1
 
 
+def mark_text(str text):
+    """A text made of a dual, such that it cannot be read as numbers again."""
+    return marked(text)
+
+
+def is_constant(obj):
+    """Whether a dual is known to have no derivative: a buffer that no active value was written to."""
+    return type(obj) is NDualArray and inert(<NDualArray>obj)
+
+
 def apply_row(str name, *operands, out=None, where=None, dtype=None):
     """Apply a row of the table to operands, duals among them."""
     if out is not None and type(out) is not NDualArray:

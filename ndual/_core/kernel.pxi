@@ -81,6 +81,9 @@ cdef object quick_map(Row row, NDualArray x, NDualArray y, const void* constant,
     elif constant_first:
         ins[1].lo = lo
         ins[1].hi = hi
+    if row.flat:
+        lo = hi = 0
+        nd_tls.compared = 1
     r = new_window(x.buf.level, x.typenum, x.ndim_, x.shape_, lo, hi)
     out.v = r.buf.v
     out.t = r.buf.t
@@ -95,11 +98,13 @@ cdef object quick_map(Row row, NDualArray x, NDualArray y, const void* constant,
         nin = 2
     ins[at].v = vptr(x)
     ins[at].vs = ins[at].ts = &stride
-    aim(&ins[at], x, lo)
+    if not row.flat:
+        aim(&ins[at], x, lo)
     if y is not None:
         ins[1].v = vptr(y)
         ins[1].vs = ins[1].ts = &stride
-        aim(&ins[1], y, lo)
+        if not row.flat:
+            aim(&ins[1], y, lo)
         nin = 2
     run_kernel(row, x.typenum, nin, ins, &out, 1, &size, hi - lo)
     return r

@@ -118,6 +118,9 @@ cdef NDualArray map_host(Row row, list operands, Level level, object dtype, obje
         if type(obj) is NDualArray:
             x = <NDualArray>obj
             window(x, &m.ins[k].lo, &m.ins[k].hi)
+            if row.flat:
+                m.ins[k].lo = m.ins[k].hi = 0
+                nd_tls.compared = 1
             unite(&lo, &hi, m.ins[k].lo, m.ins[k].hi)
             stretch(ndim, x.ndim_, x.shape_, x.vs, m.vs[k])
             stretch(ndim, x.ndim_, x.shape_, x.ts, m.ts[k])

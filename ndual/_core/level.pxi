@@ -2,6 +2,8 @@
 # not a depth, decides whether the dual may be used.
 
 cdef unsigned long long _level_counter = 0
+cdef PyObject* _alive[256]       # running levels of all threads by their numbers, as far as there is place; borrowed
+memset(_alive, 0, sizeof(_alive))
 
 
 cdef class Level:
@@ -16,7 +18,8 @@ cdef class Level:
     cdef readonly bint compared
     cdef readonly unsigned long thread
     cdef readonly str undefined   # what a rule said of a point without derivative
-    cdef str lost             # what was said of a derivative that would have been lost
+    cdef tuple lost           # the class and the text of the first error that stood for a lost derivative
+    cdef public dict buffers  # what stands in for arrays that are older than the level, by their identity
     cdef list inputs          # the arguments of the call, lifted where they are differentiated
     cdef object memory        # NumPy's own allocator, while the pool stands in for it
 
@@ -49,13 +52,17 @@ cdef class Level:
         nd_tls.level = <PyObject*>self
         nd_tls.scalar = scalar_type(self.width)
         nd_tls.compared = 0
+        _alive[self.id & 255] = <PyObject*>self
         return 0
 
     cdef void leave(self) noexcept:
         if self.alive:
             self.compared = nd_tls.compared
             self.alive = False
+            if _alive[self.id & 255] == <PyObject*>self:
+                _alive[self.id & 255] = NULL
             self.inputs = None
+            self.buffers = None
             nd_tls.id = 0
             nd_tls.level = NULL
             nd_tls.scalar = NULL
@@ -63,8 +70,18 @@ cdef class Level:
                 PyDataMem_SetHandler(self.memory)
                 self.memory = None
 
+    def __reduce__(self):
+        return _level_again, (self.id, os.getpid())
+
     def __repr__(self):
         return f"<Level {self.id}: width {self.width}, {'alive' if self.alive else 'ended'}>"
+
+
+def _level_again(id, process):
+    """What a pickled level becomes: itself where it still runs."""
+    if id != nd_tls.id or process != os.getpid():
+        raise_stale(id)
+    return running()
 
 
 def note_undefined(str message):
@@ -82,8 +99,43 @@ cdef int check_defined(Level level, object lanes) except -1:
 cdef int check_kept(Level level, object error=None) except -1:
     """Raise what was said of a lost derivative, though user code swallowed it or NumPy put its own error over it."""
     if level.lost is not None and not isinstance(error, NdualError):
-        raise DerivativeLostError(level.lost) from error
+        kind, said = level.lost
+        raise kind(said) from error
     return 0
+
+
+cdef int check_foreign(object error) except -1:
+    """Raise an error of Python or a library as ours where it comes of not knowing duals."""
+    cdef str said
+    if isinstance(error, NdualError):
+        return 0
+    said = str(error)
+    if "NDual" in said or MARKED_NUMBER.search(said) or (isinstance(error, TypeError) and met_dual(error)):
+        raise DerivativeLostError(
+            f"expected code that takes what NumPy takes; got {type(error).__name__}: {said}{where_raised(error)}. "
+            "Write the line with NumPy functions, or pass ndual.stop_gradient(x) if no derivative is meant"
+        ) from error
+    return 0
+
+
+cdef bint met_dual(error):
+    """Whether an exception was raised in Python's own library by code that was handling a dual."""
+    traceback = error.__traceback__
+    while traceback.tb_next is not None:
+        traceback = traceback.tb_next
+    frame = traceback.tb_frame
+    if module_of(frame) not in sys.stdlib_module_names:
+        return False
+    for value in frame.f_locals.values():
+        if is_dual_object(value):
+            return True
+    return False
+
+
+def note_lost(error):
+    """Remember an error that stands for a lost derivative: code that tries and excepts would hide it."""
+    if nd_tls.level != NULL and running().lost is None:
+        running().lost = type(error), str(error)
 
 
 def current_level():
@@ -92,19 +144,25 @@ def current_level():
 
 
 cdef int raise_stale(unsigned long long id, Level level=None) except -1:
+    cdef PyObject* owner = _alive[id & 255]
+    if owner != NULL and (<Level><object>owner).id == id:
+        level = <Level><object>owner
     if level is not None and level.alive and level.thread != PyThread_get_thread_ident():
-        raise StaleDualError(
-            "expected a dual of the derivative that runs in this thread; got one that belongs to another thread. "
-            "Pass plain arrays between threads, and take derivatives inside each"
+        error = StaleDualError(
+            "expected a dual of the derivative that runs in this thread; got one that belongs to another thread"
+            f"{where()}. Pass plain arrays between threads, and take derivatives inside each"
         )
+        if level.lost is None:       # the error may end with the thread
+            level.lost = type(error), str(error)
+        raise error
     if nd_tls.id == 0:
         raise StaleDualError(
             "expected a dual of a running derivative; got one whose derivative call has ended, or that belongs to "
-            "another thread. Return it from the differentiated function instead of keeping it, "
+            f"another thread or process{where()}. Return it from the differentiated function instead of keeping it, "
             "or keep ndual.stop_gradient(x)"
         )
     raise StaleDualError(
-        f"expected a dual of the running derivative (level {nd_tls.id}); got one of level {id}. "
+        f"expected a dual of the running derivative (level {nd_tls.id}); got one of level {id}{where()}. "
         "Do not keep duals from one call to the next: keep ndual.stop_gradient(x)"
     )
 

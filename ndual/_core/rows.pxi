@@ -25,6 +25,7 @@ cdef class Row:
     cdef nd_loop loops[2]
     cdef bint usable[2]              # a kernel that can give the value in this dtype
     cdef bint weak[2]                # a Python number beside this dtype leaves it the result; SciPy's loops may widen
+    cdef bint flat                   # floor, sign …: no derivative with respect to any operand
 
     def __repr__(self):
         return f"<Row {self.name}>"
@@ -80,6 +81,7 @@ def register_row(spec, ufunc):
     if row.index >= 0:
         for dtype in range(2):
             row.usable[dtype] = row.loops[dtype].fn != NULL or isa.rows[row.index].value_inside
+        row.flat = all([isa.rows[row.index].coef[k] == ND_COEF_ZERO for k in range(row.nin)])
     for dtype in range(2):
         row.weak[dtype] = ufunc is None or stays_narrow(ufunc, FLOAT64 if dtype == ND_F64 else FLOAT32)
     return row

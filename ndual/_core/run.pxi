@@ -134,8 +134,9 @@ cdef class Run:
             if self.count == 2:
                 return call(inputs[0], inputs[1])
             return call(*inputs)
-        except (TypeError, ValueError) as error:
+        except Exception as error:
             check_kept(level, error)
+            check_foreign(error)
             raise
 
     def run(self, primals, tangents, call=None):
@@ -174,7 +175,7 @@ cdef class Run:
                         self.lift_constants(inputs, level)
                     level.inputs = inputs
                     out = self.apply(self.call if call is None else call, inputs, level)
-                    single = self.direct and is_dual_object(out)
+                    single = self.direct and is_dual_object(out) and not self.stepped(out)
                     if single:
                         value, tangent = self.pair(out)
                     else:
@@ -192,6 +193,12 @@ cdef class Run:
                 if part is not None:
                     check_defined(level, part)
         return (value, tangent) if single else self.outputs.join(value, level.compared)
+
+    cdef bint stepped(self, object out) except -1:
+        """Whether an output is known to be constant though active values were compared, which calls for a warning."""
+        if not nd_tls.compared or type(out) is not NDualArray or not inert(<NDualArray>out):
+            return False
+        return self.passes == 1      # the lanes of another pass may be there
 
     cdef tuple pair(self, object out):
         value = result_value(out, True)
@@ -251,7 +258,7 @@ cdef class Run:
                     self.lift_constants(inputs, level)
                 level.inputs = inputs
                 out = self.apply(self.call if call is None else call, inputs, level)
-                single = self.direct and is_dual_object(out)
+                single = self.direct and is_dual_object(out) and not self.stepped(out)
                 if single:
                     value = result_value(out, False)
                     rows = result_lanes(out)

@@ -99,12 +99,12 @@ cdef object scalar_apply(Row row, int nin, const double* x, double** p, nd_loop 
         loop.fn(args, &one, steps, loop.data)
     if fill != NULL and active and not kernel.value_inside:
         fill(1, xs, &y, ds)
+    if not active:       # floor, sign …
+        nd_tls.compared = 1
+        return nd_float64(y)
     result = new_scalar()
     (<NDual1>result).v = y
-    if active:
-        isa.combine[ND_F64](1, running().width, active, kinds, cs, ts, tlane, <char*>(<NDual1>result).p, 8)
-    else:
-        memset((<NDual1>result).p, 0, 8 * running().width)
+    isa.combine[ND_F64](1, running().width, active, kinds, cs, ts, tlane, <char*>(<NDual1>result).p, 8)
     return result
 
 
@@ -125,14 +125,9 @@ cdef object scalar_unary(Row row, object a):
 
 
 cdef object round_scalar(object s, object digits):
-    """As np.float64: an int without digits (its derivative is 0), else a scalar that keeps its lanes at zero."""
+    """As np.float64: an int without digits, else a number; the derivative of both is 0."""
     value = plain_value(s, True)
-    if digits is None:
-        return round(value)
-    r = new_scalar()
-    (<NDual1>r).v = round(value, digits)
-    memset((<NDual1>r).p, 0, 8 * running().width)
-    return r
+    return round(value) if digits is None else round(value, digits)
 
 
 cdef object repr_dual(object obj):

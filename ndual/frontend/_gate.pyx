@@ -243,3 +243,34 @@ def type_gate(original, dispatch):
     made.original = original
     made.dispatch = staticmethod(dispatch)
     return made
+
+
+# ---- what lifted code asks ---------------------------------------------------------------------------------------
+
+cdef object stand_in = None
+
+
+def set_stand_in(function):
+    """Fill the slot: what to take in place of a function or an array while a derivative is taken."""
+    global stand_in
+    stand_in = function
+
+
+def callee(function):
+    """What lifted code calls where its source calls `function`."""
+    return function if current_level() is None else stand_in(function)
+
+
+cdef class Default:
+    """What lifted code does to an argument whose default is an array, which is older than the derivative."""
+
+    cdef object array
+
+    def __init__(self, array):
+        self.array = array
+
+    def __call__(self, value):
+        return stand_in(value) if value is self.array and current_level() is not None else value
+
+    def __reduce__(self):
+        return Default, (self.array,)

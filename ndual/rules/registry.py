@@ -49,7 +49,8 @@ class Linear(Rule):
 
     `x` is the primal (for its shape and dtype), the other arguments are those of the public call.
     ``transpose(xp, w, x, *args, **kwargs)`` maps a cotangent of the output to one of `x`.
-    Where the value is a view of its input, `lanes` must be the same view of the lanes. A function with several
+    Where the value is a view of its input, `lanes` must be the same view of the lanes; they are None where the value is
+    a step function of its input. A function with several
     results (split) has lanes that return a list, and a transpose that takes one, None for an unused result.
     """
 
@@ -130,7 +131,12 @@ class Composition(Rule):
 
 @dataclass(frozen=True, eq=False)
 class Passive(Rule):
-    """A function without derivative (argmax, shape, isclose …): it is called on the primals."""
+    """A function without derivative (argmax, shape, isclose …): it is called on the primals.
+
+    `looks` says that its result depends on values, and not only on shapes and types.
+    """
+
+    looks: bool = True
 
 
 def _register(rule: Rule) -> None:
@@ -252,10 +258,10 @@ def composition(serves: str) -> Callable[[Callable[..., Any]], Callable[..., Any
     return decorate
 
 
-def passive(serves: str) -> None:
-    """Register functions that have no derivative."""
+def passive(serves: str, looks: bool = True) -> None:
+    """Register functions that have no derivative; `looks` says that they depend on values."""
     for dotted in serves.split():
-        _register(Passive(dotted, (dotted,)))
+        _register(Passive(dotted, (dotted,), looks))
 
 
 def lookup(dotted: str) -> Any:

@@ -23,9 +23,10 @@ passive(
     "numpy.shape numpy.ndim numpy.size numpy.result_type numpy.can_cast numpy.min_scalar_type numpy.common_type "
     "numpy.iscomplexobj numpy.isrealobj numpy.isscalar numpy.broadcast_shapes numpy.shares_memory "
     "numpy.may_share_memory numpy.isfortran numpy.iterable numpy.promote_types numpy.issubdtype numpy.typename "
-    "numpy.tril_indices_from numpy.triu_indices_from numpy.diag_indices_from "
-    "numpy.array_repr numpy.array_str numpy.array2string numpy.ix_"
+    "numpy.tril_indices_from numpy.triu_indices_from numpy.diag_indices_from",
+    looks=False,
 )
+passive("numpy.array_repr numpy.array_str numpy.array2string numpy.ix_")
 
 
 def _resolved(x: Any, shape: Any) -> tuple[int, ...]:

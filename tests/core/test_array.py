@@ -266,13 +266,14 @@ def test_what_it_answers(lift):
 
 def test_printing_shows_the_primal(lift):
     d = lift(np.array([1.0, 2.5]))
-    assert str(d) == "[1.  2.5]"
-    assert f"{d}" == "[1.  2.5]"
+    assert str(d) == "~[1.  2.5]"
+    assert f"{d}" == "~[1.  2.5]"
+    assert np.array2string(d) == "~[1.  2.5]"
     assert "2.5" in repr(d)
-    assert f"{d[1]:.3f}" == "2.500"
+    assert f"{d[1]:.3f}" == "~2.500"
     with pytest.raises(TypeError):
         f"{d:.3f}"
-    assert f"{lift(np.array(1.5, 'f')):.2f}" == "1.50"
+    assert f"{lift(np.array(1.5, 'f')):.2f}" == "~1.50"
 
 
 def test_setting_the_shape(lift):

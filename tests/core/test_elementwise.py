@@ -23,7 +23,7 @@ def along(f, *point):
         scalars = [_core.dual(float(v), lanes[i], level) for i, v in enumerate(point)]
         arrays = [_core.dual(np.full(5, v), np.repeat(lanes[i][:, None], 5, 1), level) for i, v in enumerate(point)]
         one, many = f(*scalars), f(*arrays)
-        value, partials = _core.primal(one), _core.lanes(one)
+        value, partials = _core.primal(one), _core.lanes(one) if _core.is_dual(one) else np.zeros(n)  # a step
         np.testing.assert_array_equal(_core.primal(many), np.full(5, value))
         np.testing.assert_array_equal(_core.lanes(many), np.repeat(partials[:, None], 5, 1))
     return float(value), partials.tolist()
