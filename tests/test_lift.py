@@ -135,6 +135,7 @@ class Child(Model):
         (by_array, 12.0, 7.0),
         (by_buffer, 9.0, 6.0),
         (by_keyword, 3.0, 1.0),
+        (by_default, 9.0, 6.0),
         (inner_functions, 12.0, 7.0),
         (plain_int, 9.0, 3.0),
         (Model().method, 18.0, 12.0),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import array
 import concurrent.futures
+import contextlib
 import copy
 import ctypes
 import decimal
@@ -23,7 +24,6 @@ import os
 import pickle
 import struct
 import threading
-import warnings
 
 import numpy as np
 import pytest
@@ -101,6 +101,16 @@ def argmax_of_an_array(x=X):
 @keeps.append
 def floor_beside_the_number(x=T):
     return math.floor(x) + np.floor(x) + x * x
+
+
+@keeps.append
+def float64_of_a_number(x=T):
+    return np.float64(x) ** 2
+
+
+@keeps.append
+def item_of_a_number(x=T):
+    return np.asarray(x).item() ** 2
 
 
 # ---- text and bytes -------------------------------------------------------------------------------------------------
@@ -321,12 +331,16 @@ def thread_pool(x=T):
 
 
 @raises.append
-def thread_that_writes(x=T):
-    found = []
-    thread = threading.Thread(target=lambda: found.append(np.sin(x)))
-    with warnings.catch_warnings():
-        thread.start()
-        thread.join()
+def thread_that_swallows(x=T):
+    found = [0.0]
+
+    def work():
+        with contextlib.suppress(Exception):
+            found[0] = x * x
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
     return found[0]
 
 

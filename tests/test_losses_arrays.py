@@ -7,6 +7,7 @@ steps have the derivative 0.
 
 from __future__ import annotations
 
+import cmath
 import functools
 import math
 import operator
@@ -256,6 +257,33 @@ def sparse_from_coordinates(x=X):
     return scipy.sparse.coo_array((x * x, ([0, 1, 2], [0, 1, 2])), shape=(3, 3)).sum()
 
 
+@keeps.append
+def buffer_made_inside(x=X):
+    out = np.zeros(3)
+    out += x * x
+    return np.sum(out)
+
+
+@keeps.append
+def array_of_duals(x=X):
+    return np.sum(np.array([v * v for v in x]))
+
+
+@keeps.append
+def array_of_duals_with_a_dtype(x=X):
+    return np.sum(np.array([v * v for v in x], dtype=float))
+
+
+@keeps.append
+def asarray_with_a_dtype(x=X):
+    return np.sum(np.asarray(x, dtype=np.float64) ** 2)
+
+
+@keeps.append
+def fromiter(x=X):
+    return np.sum(np.fromiter((v * v for v in x), float))
+
+
 # ---- private references and libraries -------------------------------------------------------------------------------
 
 
@@ -281,7 +309,7 @@ def creation_from_a_container(x=X):
     return np.sum(out)
 
 
-@raises.append
+@keeps.append
 def statistics_module(x=T):
     return statistics.fmean([x * x, x * x])
 
@@ -316,13 +344,33 @@ def a_function_without_rule(x=X):
     return np.sum(MYSTERY(x).astype(float))
 
 
+@keeps.append
+def name_imported_from_math(x=T):
+    return sqrt(x) ** 4
+
+
+@keeps.append
+def attribute_of_math(x=T):
+    return math.sqrt(x) ** 4
+
+
+@keeps.append
+def attribute_of_cmath(x=T):
+    return (cmath.sqrt(x) ** 4).real
+
+
+@keeps.append
+def math_fsum(x=T):
+    return math.fsum([x * x, 0.0])
+
+
 # ---- what becomes of it --------------------------------------------------------------------------------------------
 
 OUTCOMES = [*(("kept", f) for f in keeps), *(("raised", f) for f in raises), *(("warned", f) for f in warns)]
 
 
 def test_there_are_many():
-    assert len(OUTCOMES) >= 40
+    assert len(OUTCOMES) >= 50
 
 
 @pytest.mark.parametrize(("outcome", "f"), OUTCOMES, ids=[f.__name__ for _, f in OUTCOMES])
