@@ -3,6 +3,7 @@
 
 Where they are put, and when, is decided in intercept.py.
 """
+import copyreg
 import dis
 import sys
 
@@ -106,7 +107,7 @@ def resolve(str module, str name):
     found = importlib.import_module(module)
     for part in name.split("."):
         found = getattr(found, part)
-    return found.original if type(found) is Gate else found
+    return found.original if type(found) in (Gate, TypeGate) else found
 
 
 cdef class Gate:
@@ -191,8 +192,9 @@ class TypeGate(type):
     def __repr__(cls):
         return repr(cls.original)
 
-    def __reduce__(cls):
-        return resolve, (cls.original.__module__, cls.original.__qualname__)
+
+# Classes are pickled by their names, whatever their metaclass says of it.
+copyreg.pickle(TypeGate, lambda cls: (resolve, (cls.original.__module__, cls.original.__qualname__)))
 
 
 cdef object through(Gate gate, tuple args, dict kwargs, bint python):

@@ -199,6 +199,12 @@ def _method(name: str, array_at: int = 0) -> Callable[..., Any]:
     return method
 
 
+def _array_namespace(self: Any, *, api_version: Any = None) -> Any:
+    """What the array API asks of arrays: the namespace of functions that take them."""
+    np.empty(0).__array_namespace__(api_version=api_version)  # raises where there is no such version
+    return importlib.import_module("ndual.numpy")
+
+
 _METHOD_NAMES = """
 mean prod max min var std ptp cumsum cumprod argmax argmin argsort any all clip round trace diagonal repeat squeeze
 swapaxes take choose nonzero searchsorted put argpartition
@@ -214,3 +220,4 @@ def install() -> None:
     registry.KERNELS["cholesky_lanes"] = _core.cholesky_lanes
     registry.KERNELS["tri_apply"] = _core.triangle_times_vector
     _core.set_methods({name: _method(name) for name in _METHOD_NAMES.split()} | {"compress": _method("compress", 1)})
+    _core.set_methods({"__array_namespace__": _array_namespace})

@@ -183,6 +183,10 @@ class Room:
                     if type(value) in GATES and (id(scope), key) not in self._known:
                         scope[key] = value.original
 
+    def spare(self, scope: dict[str, Any]) -> None:
+        """Let a library's namespace keep the gates that it has."""
+        self._swept.add(id(scope))
+
     def _scan(self, scope: dict[str, Any]) -> None:
         # Only a namespace that grew or shrank since the last time is looked at again. A name rebound to an intercepted
         # function in between is missed, and then a dual reaches that function, which is loud.

@@ -1,6 +1,7 @@
 """The rules: one formula, one place. Importing this package registers all structured rules."""
 
 from ndual.rules import (
+    array_api,
     create,
     decompose,
     einsum,
@@ -26,6 +27,7 @@ from ndual.rules import (
 )
 
 __all__ = [
+    "array_api",
     "create",
     "decompose",
     "einsum",
