@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ndual._core import is_dual
 from ndual.outputs import Outputs
 from ndual.plan import Argnums, Plan
 from ndual.scipy.vectors import fresh, fresh_jacobian
@@ -83,6 +84,8 @@ def key_of(x: np.ndarray, args: tuple[Any, ...]) -> Any:
 def _fingerprint(arg: Any) -> Any:
     if type(arg) is np.ndarray and arg.dtype.kind != "O":
         return arg.dtype.str, arg.shape, arg.tobytes()
+    if is_dual(arg):
+        return object()  # of a derivative around this one: like no other, since it may be written into
     # The object is kept in the key, so that its identity cannot go to another one.
     return _Same(arg)
 

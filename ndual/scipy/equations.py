@@ -10,7 +10,7 @@ import numpy as np
 from ndual.chunk import check_chunk_size
 from ndual.plan import check_mode
 from ndual.scipy.engines import Engine
-from ndual.scipy.vectors import as_args, as_state, check_callable, fresh, fresh_jacobian
+from ndual.scipy.vectors import as_args, as_state, check_callable, fresh, fresh_jacobian, refuse_dual
 
 __all__ = ["BoundaryValue", "Ode", "bvp", "ode"]
 
@@ -66,6 +66,7 @@ class Ode:
 
     def _given(self, first: Any, second: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
         t, y = (first, second) if self._place else (second, first)
+        refuse_dual(t, "t")
         return (as_state(y), float(t), *(args or self._args))
 
     def fun(self, t: Any, y: Any, *args: Any) -> np.ndarray:

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ndual.errors import ArgumentTypeError, UnsupportedDtype
+from ndual._core import is_constant, is_dual, user_location
+from ndual.errors import ArgumentTypeError, DerivativeLostError, UnsupportedDtype
 
 FLOAT64 = np.dtype(np.float64)
 
@@ -17,10 +18,20 @@ def check_callable(f: Any, adapter: str) -> None:
         raise ArgumentTypeError(f"{adapter} expects a function; got {type(f).__name__}. Pass f itself, not f(x)")
 
 
+def refuse_dual(x: Any, what: str) -> None:
+    """Adapters work for SciPy, whose compiled code knows no duals."""
+    if is_dual(x) and not is_constant(x):
+        raise DerivativeLostError(
+            f"{what}: expected plain numbers, which SciPy works with; got a dual{user_location()}. "
+            "Call the function itself and not its adapter, or pass ndual.stop_gradient(x) if no derivative is meant"
+        )
+
+
 def as_vector(x: Any) -> np.ndarray:
     """SciPy's vector as float64 in C order; it may pass float32, int8 or a view with strides."""
     if type(x) is np.ndarray and x.dtype is FLOAT64 and x.flags.c_contiguous:
         return x
+    refuse_dual(x, "x")
     x = np.asarray(x)
     if x.dtype.kind not in "fiub" or x.dtype.num == np.dtype(np.longdouble).num:
         raise UnsupportedDtype(f"x: expected real numbers that fit float64; got {x.dtype}. Convert them to float64")
@@ -29,6 +40,7 @@ def as_vector(x: Any) -> np.ndarray:
 
 def as_state(y: Any) -> np.ndarray:
     """The state of an equation in C order: float64, or complex128 where SciPy works with complex numbers."""
+    refuse_dual(y, "y")
     if np.iscomplexobj(y) and np.asarray(y).dtype.char in "FD":
         return np.ascontiguousarray(y, np.complex128)
     return as_vector(y)
@@ -48,6 +60,7 @@ def fresh(result: Any, kinds: str = "fiub") -> Any:
         return float(result)
     if type(result) is np.ndarray and result.dtype is FLOAT64 and result.ndim:
         return result.copy()  # in C order
+    refuse_dual(result, "the result of f")
     array = np.asarray(result)
     if array.dtype.kind not in kinds:
         raise ArgumentTypeError(f"expected f to return real numbers; got {array.dtype}. Return floats")

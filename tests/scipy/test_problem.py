@@ -5,6 +5,7 @@ import threading
 
 import numpy as np
 import pytest
+from scipy import optimize
 
 import ndual
 import ndual.scipy
@@ -166,6 +167,28 @@ def test_what_is_no_tuple_is_one_argument():
     data = np.array([1.0, 2.0])
     p = ndual.scipy.problem(lambda x, data: np.sum(x * data), args=data)
     assert p.jac(np.ones(2)).tolist() == [1.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda a: ndual.scipy.problem(np.sum).fun(np.ones(2) * a),
+        lambda a: ndual.scipy.problem(np.sum).jac(np.ones(2) * a)[0],
+        lambda a: ndual.scipy.problem(lambda x, a: a * np.sum(x)).fun(np.ones(2), a),
+        lambda a: ndual.scipy.curve(lambda t, a: a * t).fun(np.ones(2), a)[0],
+        lambda a: ndual.scipy.curve(lambda t, a: a * t).fun(np.ones(2) * a, 1.0)[0],
+        lambda a: ndual.scipy.scalar(np.sin).fun(a),
+        lambda a: ndual.scipy.scalar(lambda x, a: a - x).fun(1.0, a),
+        lambda a: ndual.scipy.ode(lambda t, y: y).fun(0.0, np.ones(2) * a)[0],
+        lambda a: ndual.scipy.ode(lambda t, y: t * y).fun(a, np.ones(2))[0],
+        lambda a: ndual.scipy.ode(lambda t, y: t * y).jac(a, np.ones(2))[0, 0],
+        lambda a: ndual.scipy.bvp(lambda x, y: y, lambda ya, yb: ya).bc(np.ones(2) * a, np.ones(2))[0],
+        lambda a: optimize.minimize(lambda x: np.sum((x - a) ** 2), [0.0], jac=lambda x: 2.0 * (x - a)).fun,
+    ],
+)
+def test_a_derivative_through_an_adapter_is_never_lost(call):
+    with pytest.raises(ndual.DerivativeLostError):
+        ndual.derivative(call)(2.0)
 
 
 def cubes(x):
