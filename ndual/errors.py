@@ -7,6 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+# How to get at the NumPy array that an object of another library holds, for messages.
+ARRAY_OF = {
+    "dask": "x.compute()",
+    "jax": "np.asarray(x)",
+    "jaxlib": "np.asarray(x)",
+    "pandas": "x.to_numpy()",
+    "polars": "x.to_numpy()",
+    "tensorflow": "x.numpy()",
+    "torch": "x.detach().cpu().numpy()",
+    "xarray": "x.values",
+}
 _on_loss: list[Callable[[NdualError], None]] = []
 
 

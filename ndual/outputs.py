@@ -16,7 +16,7 @@ import numpy as np
 
 from ndual import _core
 from ndual.errors import ArgumentTypeError, ConstantOutputWarning
-from ndual.structure import Branch, Constant, Leaf, Tree, rebuild, rebuild_gradient, with_article
+from ndual.structure import Branch, Constant, Leaf, Tree, foreign, rebuild, rebuild_gradient, type_name, with_article
 
 
 class Parts:
@@ -138,6 +138,12 @@ def _grow(out: Any, values: list[Any], rows: list[np.ndarray | None]) -> Tree:
         return Branch(kind, None, tuple(_grow(part, values, rows) for part in out))
     if kind in (dict, OrderedDict):
         return Branch(kind, tuple(out), tuple(_grow(part, values, rows) for part in out.values()))
+    remedy = foreign(out)
+    if remedy is not None:
+        raise ArgumentTypeError(
+            f"expected a number, an array, or tuples, lists and dicts of them from f; got {type_name(out)}. "
+            f"Return {remedy}"
+        )
     if holds_dual(out):
         raise ArgumentTypeError(
             "expected a number, an array, or tuples, lists and dicts of them from f; "

@@ -6,6 +6,7 @@ Operators say what to differentiate and how to read the result; a plan finds the
 from __future__ import annotations
 
 import copy
+import types
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -47,6 +48,12 @@ def check_function(f: Any, operator: str) -> None:
     if not callable(f):
         raise ArgumentTypeError(
             f"{operator} expects a function; got {type(f).__name__}. Write {operator}(f)(x), not {operator}(f(x))"
+        )
+    if type(getattr(f, "py_func", None)) is types.FunctionType:  # numba's dispatchers, and what looks like them
+        raise ArgumentTypeError(
+            f"{operator} expects a function of Python; got {f.py_func.__name__} as compiled by {type(f).__name__}, "
+            f"which takes no duals. Write {operator}({f.py_func.__name__}.py_func), and call other compiled functions "
+            "inside it by their py_func too"
         )
 
 

@@ -13,7 +13,14 @@ from typing import Any
 import numpy as np
 
 from ndual import _core
-from ndual.errors import ArgumentTypeError, ArgumentValueError, CacheMismatchError, NdualError, UnsupportedDtype
+from ndual.errors import (
+    ARRAY_OF,
+    ArgumentTypeError,
+    ArgumentValueError,
+    CacheMismatchError,
+    NdualError,
+    UnsupportedDtype,
+)
 
 ARRAY, SCALAR, CONSTANT = 0, 1, 2
 FLOAT_NUMS = frozenset(np.dtype(c).num for c in "efdFD")
@@ -145,6 +152,18 @@ def leaf_of(value: Any, name: str, promote: bool = True) -> tuple[Leaf, Any] | N
     return None
 
 
+def foreign(value: Any) -> str | None:
+    """How to take the array out of an object that another library made to hold one; None for anything else."""
+    kind = type(value)
+    return ARRAY_OF.get(kind.__module__.partition(".")[0]) if hasattr(kind, "__array__") else None
+
+
+def type_name(value: Any) -> str:
+    """A type as messages call it: with its library, where it is one that holds arrays."""
+    kind = type(value)
+    return f"{kind.__module__.partition('.')[0]}.{kind.__name__}" if foreign(value) else kind.__name__
+
+
 def _container(value: Any) -> bool:
     kind = type(value)
     return kind in (tuple, list, dict, OrderedDict) or (isinstance(value, tuple) and hasattr(kind, "_fields"))
@@ -183,11 +202,12 @@ class Flat:
         if found is not None:
             return self._add(*found)
         if not _container(value):
-            if isinstance(value, (*INERT, np.ndarray)) or callable(value):
+            if foreign(value) is None and (isinstance(value, (*INERT, np.ndarray)) or callable(value)):
                 return Constant(value)
+            remedy = foreign(value)
             raise ArgumentTypeError(
-                f"{name}: expected numbers, arrays, or tuples, lists and dicts of them; got {type(value).__name__}. "
-                "Pass the arrays that it holds"
+                f"{name}: expected numbers, arrays, or tuples, lists and dicts of them; got {type_name(value)}. "
+                + (f"Pass {remedy}, and wrap it again inside" if remedy else "Pass the arrays that it holds")
             )
         if id(value) in self._open:
             raise ArgumentValueError(f"{name}: expected a container that ends; got one that contains itself")

@@ -25,6 +25,7 @@ import sys
 import numpy as np
 
 from ndual.errors import (
+    ARRAY_OF,
     AliasError,
     ArgumentValueError,
     DerivativeLostError,
@@ -58,7 +59,7 @@ cdef str NOT_MADE = (
 )
 cdef tuple PLAIN_OPERANDS = (np.ndarray, np.generic, complex, list, tuple)
 cdef str TEXT_MARK = "~"
-cdef object MARKED_NUMBER = re.compile(rf"['\"\[]{TEXT_MARK}[-\[.0-9in]|string or file could not be read")
+cdef object IGNORANT = re.compile(rf"['\"\[]{TEXT_MARK}[-\[.0-9in]|string or file could not be read|can't unbox")
 cdef frozenset LIBRARIES = frozenset({"ndual", "numpy", "scipy", "cupy", "cupyx"})
 
 include "declarations.pxi"

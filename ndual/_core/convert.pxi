@@ -108,8 +108,14 @@ cdef object plain(object obj):
 
 cdef object lost(str what, str remedy):
     """The error to raise."""
+    cdef str place = where(), numba = ""
+    library = place.rpartition(", within ")[2].rstrip(")")
+    if library in ARRAY_OF:
+        remedy = f"{library} keeps no derivatives: take its array first, {ARRAY_OF[library]}"
+    elif "numba" in sys.modules:
+        numba = ". What numba has compiled is called by its Python function, f.py_func"
     return DerivativeLostError(
-        f"{what} would drop the derivative{where()}. {remedy}, or ndual.stop_gradient(x) if that is intended"
+        f"{what} would drop the derivative{place}. {remedy}, or ndual.stop_gradient(x) if that is intended{numba}"
     )
 
 
@@ -140,7 +146,7 @@ cdef str where():
     while frame is not None and frame.f_globals.get("__name__") not in OPERATORS:
         frames.append((frame, frame.f_lineno))
         frame = frame.f_back
-    return place(frames)
+    return first_of_user(frames)
 
 
 cdef str where_raised(error):
@@ -150,14 +156,14 @@ cdef str where_raised(error):
     while traceback is not None:
         frames.insert(0, (traceback.tb_frame, traceback.tb_lineno))
         traceback = traceback.tb_next
-    return place(frames)
+    return first_of_user(frames)
 
 
 cdef str module_of(frame):
     return str(frame.f_globals.get("__name__", "")).partition(".")[0]
 
 
-cdef str place(list frames):
+cdef str first_of_user(list frames):
     """The first frame that is the user's own: not Python's library, and not an installed package if there is another.
 
     Frames come innermost first.

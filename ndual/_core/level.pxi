@@ -110,7 +110,7 @@ cdef int check_foreign(object error) except -1:
     if isinstance(error, NdualError):
         return 0
     said = str(error)
-    if "NDual" in said or MARKED_NUMBER.search(said) or (isinstance(error, TypeError) and met_dual(error)):
+    if "NDual" in said or IGNORANT.search(said) or (isinstance(error, TypeError) and met_dual(error)):
         raise DerivativeLostError(
             f"expected code that takes what NumPy takes; got {type(error).__name__}: {said}{where_raised(error)}. "
             "Write the line with NumPy functions, or pass ndual.stop_gradient(x) if no derivative is meant"

@@ -120,6 +120,7 @@ cdef class Gate:
     cdef void* vectorcall
     cdef bint makes, iterates, everywhere
     cdef dict __dict__
+    cdef object __weakref__      # numba looks functions up by weak references to them
 
     def __init__(self, original, dispatch, makes=False, iterates=False, everywhere=False):
         self.original = original
