@@ -28,7 +28,7 @@ cdef inline int run_kernel(Row row, int typenum, int nin, nd_in* ins, nd_out* ou
                 "ndual.stop_gradient(x)"
             )
         raise SystemError(f"the kernel of {row.name} refused its arguments")
-    return 0
+    return raised()
 
 
 cdef inline void unite(Py_ssize_t* lo, Py_ssize_t* hi, Py_ssize_t other_lo, Py_ssize_t other_hi) noexcept:

@@ -65,7 +65,10 @@ cdef object launch_form(Row row, list operands, Level level, object storage, obj
     for o in operands:
         if type(o) is NDualArray:
             values_.append(plain_value(o, False))
-            lanes_.append((<NDualArray>o).device_t if (<NDualArray>o).device_v is not None else lanes_of(o))
+            if (<NDualArray>o).device_v is not None:
+                lanes_.append((<NDualArray>o).device_t)
+            else:                          # without lanes it is a constant, by which a row may have no partial
+                lanes_.append(None if inert(<NDualArray>o) else lanes_of(o))
         else:
             values_.append(o)
             lanes_.append(None)

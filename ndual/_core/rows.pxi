@@ -118,5 +118,10 @@ cdef void bind_loops(nd_loop* loops, object numpy_ufunc):
                 break
 
 
+cdef inline int raised() except -1:
+    """Hand on what a loop raised: NumPy's cannot, some of SciPy's do."""
+    return -1 if PyErr_Occurred() != NULL else 0
+
+
 cdef inline int kernel_dtype(int typenum) noexcept:
     return ND_F64 if typenum == cnp.NPY_DOUBLE else ND_F32

@@ -97,6 +97,7 @@ cdef object scalar_apply(Row row, int nin, const double* x, double** p, nd_loop 
         args[nin] = <char*>&y
         steps[nin] = 0
         loop.fn(args, &one, steps, loop.data)
+        raised()
     if fill != NULL and active and not kernel.value_inside:
         fill(1, xs, &y, ds)
     if not active:       # floor, sign …

@@ -75,15 +75,28 @@ cdef extern from *:
 from ndual import _core
 
 LIBRARIES = frozenset({"numpy", "scipy", "cupy", "cupyx", "ndual"})
+cdef tuple RULES = ("ndual.rules", "ndual.frontend", "ndual._core.forward", "ndual._core.storage")
 cdef object activity = _core.activity
 cdef object call_plain = _core.call_plain
 cdef object current_level = _core.current_level
 cdef object is_dual = _core.is_dual
 
 
+# Parts of the libraries that are Python code over NumPy and nothing else: their calls count as those of their callers.
+OPEN = frozenset("""
+numpy.lib._index_tricks_impl numpy.polynomial._polybase numpy.polynomial.chebyshev numpy.polynomial.hermite numpy.polynomial.hermite_e
+numpy.polynomial.laguerre numpy.polynomial.legendre numpy.polynomial.polynomial numpy.polynomial.polyutils
+scipy._lib.array_api_extra._lib._at scipy._lib.array_api_extra._lib._funcs scipy._lib.array_api_compat.numpy._aliases
+scipy._lib.array_api_compat._internal scipy._lib.array_api_compat.common._aliases
+scipy.optimize._optimize
+scipy.stats._continuous_distns scipy.stats._discrete_distns scipy.stats._distn_infrastructure
+scipy.stats._covariance scipy.stats._multivariate
+""".split())
+
+
 cpdef bint is_library(str module):
     """Whether a module belongs to the libraries whose own calls are left alone."""
-    return module.partition(".")[0] in LIBRARIES and not module.startswith("ndual.job")
+    return module.partition(".")[0] in LIBRARIES and module not in OPEN and not module.startswith("ndual.job")
 
 
 cdef bint from_library():
@@ -91,7 +104,22 @@ cdef bint from_library():
     if scope == NULL:
         return False
     name = (<dict>scope).get("__name__")
-    return type(name) is str and is_library(<str>name)
+    if type(name) is not str:
+        return False
+    return opened_by_library() if name in OPEN else is_library(<str>name)
+
+
+cdef bint opened_by_library():
+    """Whether the first caller that is in no open module belongs to a library; from ndual, its rules do."""
+    frame = sys._getframe()
+    while frame is not None:
+        name = frame.f_globals.get("__name__")
+        if name not in OPEN:
+            if type(name) is not str or not is_library(<str>name):
+                return False
+            return (<str>name).startswith(RULES) or not (<str>name).startswith("ndual.")
+        frame = frame.f_back
+    return False
 
 
 cdef bint importing() except -1:

@@ -29,7 +29,7 @@ TYPES = (
     "uint8 uint16 uint32 uint64 uintc uintp ulonglong bool_"
 )
 # Library code that hands its arguments on; it must let duals through.
-EVERYWHERE = ("scipy._lib._array_api._asarray",)
+EVERYWHERE = ("scipy._lib._array_api._asarray", "scipy._lib.array_api_compat.common._helpers.is_writeable_array")
 HANDLERS: dict[str, Handler] = {}
 
 
@@ -71,7 +71,8 @@ def _array(
     like: Any = None,
 ) -> Any:
     x = as_dual(object, dtype, order)
-    if copy and _core.is_dual(object) and _core.shares(x, object):
+    # NumPy's _CopyMode has no truth; its values are those of None, True and False.
+    if getattr(copy, "value", copy) in (True, 1) and _core.is_dual(object) and _core.shares(x, object):
         x = x.copy("K" if order is None else order)
     if x.ndim < ndmin:
         x = x.reshape((1,) * (ndmin - x.ndim) + x.shape)
@@ -161,3 +162,9 @@ def _scipy_asarray(
     if check_finite:
         np.asarray_chkfinite(_core.primal(x))
     return x
+
+
+@_handles("scipy._lib.array_api_compat.common._helpers.is_writeable_array")
+def _is_writeable_array(x: Any) -> bool:
+    # It asks for the type itself, and for a dual array that is not NumPy's.
+    return bool(x.flags.writeable)

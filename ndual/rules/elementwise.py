@@ -16,6 +16,7 @@ from ndual.rules.distribution_rows import DISTRIBUTIONS
 from ndual.rules.piecewise_rows import PARTS, SELECTIONS, STEPS
 from ndual.rules.row import NONNEGATIVE, NONZERO, POSITIVE, REAL, Elementwise, Interval, Kind, build, row
 from ndual.rules.special_rows import SPECIAL
+from ndual.rules.stats_rows import STATS
 
 INF = math.inf
 
@@ -229,7 +230,9 @@ HYPERBOLIC = (
     ),
 )
 
-GROUPS = (ARITHMETIC, EXPONENTIAL, TRIGONOMETRIC, HYPERBOLIC, SELECTIONS, STEPS, PARTS, SPECIAL, DISTRIBUTIONS, BESSEL)
+GROUPS = (
+    ARITHMETIC, EXPONENTIAL, TRIGONOMETRIC, HYPERBOLIC, SELECTIONS, STEPS, PARTS, SPECIAL, DISTRIBUTIONS, STATS, BESSEL,
+)  # fmt: skip
 
 # The same functions once more in other libraries, or under other ufuncs: each with its own loop for the value.
 TWINS: tuple[tuple[str, str, str, Kind], ...] = (

@@ -301,3 +301,12 @@ def test_sines_are_exact_on_demand(exact):
             if exact:
                 np.testing.assert_array_equal(got, f(x))
             assert (abs(got - f(x)) <= np.spacing(abs(f(x)))).all()
+
+
+def test_what_a_loop_raises_is_handed_on(lift):
+    quantile = pytest.importorskip("scipy.stats").cauchy._ppf
+    assert _core.primal(quantile(lift(np.array([0.5])))) == 0.0
+    with pytest.raises(OverflowError):
+        quantile(lift(np.array([0.5, 0.0])))
+    with pytest.raises(OverflowError):
+        quantile(lift(0.0))

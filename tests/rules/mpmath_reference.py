@@ -185,6 +185,18 @@ REFERENCE: dict[str, Callable] = {
     "bdtrc": lambda k, n, p: mp.betainc(k + 1, n - k, 0, p, regularized=True),
     "nbdtr": lambda k, n, p: mp.betainc(n, k + 1, 0, p, regularized=True),
     "nbdtrc": lambda k, n, p: mp.betainc(k + 1, n, 0, 1 - p, regularized=True),
+    "beta_pdf": lambda x, a, b: x ** (a - 1) * (1 - x) ** (b - 1) / mp.beta(a, b),
+    "beta_ppf": lambda q, a, b: _root(
+        lambda x: mp.betainc(a, b, 0, x, regularized=True) - q, mp.mpf("1e-30"), 1 - mp.mpf("1e-30")
+    ),
+    "binom_pmf": lambda k, n, p: mp.binomial(n, k) * p**k * (1 - p) ** (n - k),
+    "binom_cdf": lambda k, n, p: mp.betainc(n - k, k + 1, 0, 1 - p, regularized=True),
+    "binom_sf": lambda k, n, p: mp.betainc(k + 1, n - k, 0, p, regularized=True),
+    "nbinom_pmf": lambda k, n, p: mp.gamma(k + n) / mp.gamma(n) / mp.factorial(k) * p**n * (1 - p) ** k,
+    "nbinom_cdf": lambda k, n, p: mp.betainc(n, k + 1, 0, p, regularized=True),
+    "nbinom_sf": lambda k, n, p: mp.betainc(k + 1, n, 0, 1 - p, regularized=True),
+    "cauchy_ppf": lambda q, loc, scale: loc - scale * mp.cot(mp.pi * q),
+    "cauchy_isf": lambda q, loc, scale: loc + scale * mp.cot(mp.pi * q),
     "elliprf": mp.elliprf,
     "eval_legendre": mp.legendre,
     "eval_chebyt": mp.chebyt,

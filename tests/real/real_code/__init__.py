@@ -1,0 +1,1 @@
+"""Functions that nobody here wrote, and the proof that ndual differentiates them."""
