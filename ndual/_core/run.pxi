@@ -194,11 +194,9 @@ cdef class Run:
                     check_defined(level, part)
         return (value, tangent) if single else self.outputs.join(value, level.compared)
 
-    cdef bint stepped(self, object out) except -1:
+    cdef bint stepped(self, object out) noexcept:
         """Whether an output is known to be constant though active values were compared, which calls for a warning."""
-        if not nd_tls.compared or type(out) is not NDualArray or not inert(<NDualArray>out):
-            return False
-        return self.passes == 1      # the lanes of another pass may be there
+        return nd_tls.compared and type(out) is NDualArray and inert(<NDualArray>out)
 
     cdef tuple pair(self, object out):
         value = result_value(out, True)
