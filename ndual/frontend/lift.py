@@ -159,9 +159,9 @@ def _code(function: types.FunctionType) -> types.CodeType:
     if code in _lifted:
         return code
     buffers = {name: value for name, value in _defaults(function).items() if type(value) is np.ndarray}
-    rewriter = _Rewriter(function, frozenset(buffers))
     constants = {CALLED: callee} | {DEFAULT + name: Default(array) for name, array in buffers.items()}
-    lifted = rewritten(function, rewriter, constants)
+    key = None if buffers else id(function.__globals__)
+    lifted = rewritten(function, lambda whole: _Rewriter(function, frozenset(buffers), whole), key, constants)
     _lifted.add(lifted)
     return lifted
 
@@ -175,10 +175,10 @@ def _defaults(function: types.FunctionType) -> dict[str, Any]:
 class _Rewriter(ast.NodeTransformer):
     """Lets the calls in a statement ask, and puts the question for default buffers at the start of the function."""
 
-    def __init__(self, function: types.FunctionType, buffers: frozenset[str]) -> None:
+    def __init__(self, function: types.FunctionType, buffers: frozenset[str], whole: types.CodeType) -> None:
         self._code = function.__code__
         self._scope = function.__globals__
-        self._local = _local_names(function.__code__)
+        self._local = _local_names(whole)
         self._buffers = buffers
 
     def visit_Call(self, node: ast.Call) -> ast.AST:

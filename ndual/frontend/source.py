@@ -13,7 +13,7 @@ import functools
 import linecache
 import types
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from ndual.errors import ArgumentValueError
@@ -23,41 +23,40 @@ DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 REMEDY = "Replace float(x) by x[()], np.ndarray(n) by np.empty(n), and make default buffers inside, instead of lifting"
 
 
-def rewritten(function: types.FunctionType, rewriter: ast.NodeTransformer, constants: dict[str, Any]) -> types.CodeType:
-    """The code of a function after `rewriter` has been at the top-level statement of its file that holds it.
+def rewritten(
+    function: types.FunctionType, rewriter: Callable[[types.CodeType], ast.NodeTransformer], key: Any,
+    constants: dict[str, Any],
+) -> types.CodeType:  # fmt: skip
+    """The code of a function after a rewriter has been at the top-level statement of its file that holds it.
 
-    String constants of the new code that are keys of `constants` are replaced by their objects.
+    `rewriter` gets the code of that statement; with a `key`, the result serves all functions of the statement that come
+    with the same one. String constants of the new code that are keys of `constants` are replaced by their objects.
     """
     code = function.__code__
-    module, place = _module(function)
-    path = _path(_compiled(module, code), code)
+    source = "".join(linecache.getlines(code.co_filename, function.__globals__))
+    place = _place(source, code.co_filename, code.co_flags & FUTURE, _which(source, function))
+    path = _path(place.code, code)
     if path is None and "@pytest_ar" in function.__globals__:
-        path = _asserted(module.body[place], _compiled(module, code), code)
+        path = _asserted(place.statement, place.code, code)
     if path is None:
         raise ArgumentValueError(
             f"expected the source of {function.__qualname__} at {code.co_filename}:{code.co_firstlineno} to be what it "
             "was compiled from; got something else: the file was changed, or a tool rewrote the code. "
             f"Import it afresh. {REMEDY}"
         )
-    module.body[place] = rewriter.visit(copy.deepcopy(module.body[place]))
-    found = _compiled(module, code)
+    found = place.changed(rewriter, key)
     for step in path:
         found = _inner(found)[step]
     return _with_constants(found, constants)
 
 
-def _module(function: types.FunctionType) -> tuple[ast.Module, int]:
-    """The file of a function without other functions and classes at its top level, and which statement holds it.
-
-    What else stands there stays: the compiler calls attributes of imported names in a way of its own.
-    """
+def _which(source: str, function: types.FunctionType) -> int:
+    """The number of the top-level statement around a function."""
     code = function.__code__
-    body = _parsed("".join(linecache.getlines(code.co_filename, function.__globals__)))
-    for statement in body:
+    for number, statement in enumerate(_parsed(source)):
         first = min([statement.lineno, *(d.lineno for d in getattr(statement, "decorator_list", ()))])
         if first <= code.co_firstlineno <= (statement.end_lineno or 0) and code.co_firstlineno > 0:
-            kept = [s for s in body if s is statement or not isinstance(s, DEFINITIONS)]
-            return ast.Module(kept, []), kept.index(statement)
+            return number
     raise ArgumentValueError(
         f"expected {function.__qualname__} to have its source in a file; "
         f"got no source at {code.co_filename}:{code.co_firstlineno}. Define it in a file or a notebook. {REMEDY}"
@@ -72,11 +71,39 @@ def _parsed(source: str) -> list[ast.stmt]:
         return []
 
 
-def _compiled(module: ast.Module, code: types.CodeType) -> types.CodeType:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the compiler has warned of this source before
-        found: types.CodeType = compile(module, code.co_filename, "exec", code.co_flags & FUTURE, dont_inherit=True)
+class _Place:
+    """A top-level statement in its file without other functions and classes, as source, as code, and rewritten.
+
+    What else stands there stays: the compiler calls attributes of imported names in a way of its own.
+    """
+
+    def __init__(self, source: str, filename: str, flags: int, number: int) -> None:
+        body = _parsed(source)
+        self.statement = body[number]
+        self._before = [s for s in body[:number] if not isinstance(s, DEFINITIONS)]
+        self._after = [s for s in body[number + 1 :] if not isinstance(s, DEFINITIONS)]
+        self._filename, self._flags = filename, flags
+        self.code = self._compiled(self.statement)
+        self._changed: dict[Any, types.CodeType] = {}
+
+    def _compiled(self, statement: ast.stmt) -> types.CodeType:
+        module = ast.Module([*self._before, statement, *self._after], [])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the compiler has warned of this source before
+            found: types.CodeType = compile(module, self._filename, "exec", self._flags, dont_inherit=True)
+            return found
+
+    def changed(self, rewriter: Callable[[types.CodeType], ast.NodeTransformer], key: Any) -> types.CodeType:
+        """The code after a rewriter; that for a key is kept."""
+        if key in self._changed:
+            return self._changed[key]
+        found = self._compiled(rewriter(self.code).visit(copy.deepcopy(self.statement)))
+        if key is not None:
+            self._changed[key] = found
         return found
+
+
+_place = functools.lru_cache(maxsize=4)(_Place)
 
 
 def _inner(code: types.CodeType) -> list[types.CodeType]:
