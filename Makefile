@@ -26,7 +26,7 @@ lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy -p ndual
-	$(BIN)/python -m mypy.stubtest --concise --mypy-config-file pyproject.toml ndual._core._dual ndual.frontend._gate
+	$(BIN)/python -m mypy.stubtest --concise --mypy-config-file pyproject.toml ndual._core._dual ndual.frontend._gate ndual.frontend._methods
 	PATH="$(CURDIR)/$(BIN):$$PATH" cython-lint ndual  # it calls pycodestyle by name
 
 bench: $(STAMP)

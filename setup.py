@@ -132,8 +132,11 @@ def extensions() -> list[Any]:
         define_macros=macros,
         depends=[str(path) for path in INPUTS],
     )
-    gate = Extension("ndual.frontend._gate", ["ndual/frontend/_gate.pyx"], define_macros=macros)
-    return list(cythonize([core, gate], compiler_directives={"linetrace": COVERAGE}, nthreads=0))
+    frontend = [
+        Extension(f"ndual.frontend.{name}", [f"ndual/frontend/{name}.pyx"], define_macros=macros)
+        for name in ("_gate", "_methods")
+    ]
+    return list(cythonize([core, *frontend], compiler_directives={"linetrace": COVERAGE}, nthreads=0))
 
 
 os.chdir(ROOT)

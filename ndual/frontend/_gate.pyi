@@ -6,6 +6,7 @@ from typing import Any
 from typing_extensions import disjoint_base
 
 LIBRARIES: frozenset[str]
+OPEN: frozenset[str]
 __test__: dict[str, str]
 
 def is_library(module: str) -> bool: ...

@@ -84,7 +84,8 @@ cdef object is_dual = _core.is_dual
 
 # Parts of the libraries that are Python code over NumPy and nothing else: their calls count as those of their callers.
 OPEN = frozenset("""
-numpy.lib._index_tricks_impl numpy.polynomial._polybase numpy.polynomial.chebyshev numpy.polynomial.hermite numpy.polynomial.hermite_e
+numpy.lib._index_tricks_impl
+numpy.polynomial._polybase numpy.polynomial.chebyshev numpy.polynomial.hermite numpy.polynomial.hermite_e
 numpy.polynomial.laguerre numpy.polynomial.legendre numpy.polynomial.polynomial numpy.polynomial.polyutils
 scipy._lib.array_api_extra._lib._at scipy._lib.array_api_extra._lib._funcs scipy._lib.array_api_compat.numpy._aliases
 scipy._lib.array_api_compat._internal scipy._lib.array_api_compat.common._aliases

@@ -17,7 +17,7 @@ import numpy as np
 from ndual import _core
 from ndual._core import forward
 from ndual.errors import NoRuleError
-from ndual.frontend import creation
+from ndual.frontend import _methods, creation
 from ndual.rules import elementwise, registry
 
 _RULES: dict[Any, registry.Rule | Callable[..., Any]] = {}
@@ -216,6 +216,7 @@ def install() -> None:
     importlib.import_module("ndual.rules")
     fill()
     _core.set_dispatcher(dispatch)
+    _methods.install(dispatch)
     registry.on_undefined(_core.note_undefined)
     registry.KERNELS["cholesky_lanes"] = _core.cholesky_lanes
     registry.KERNELS["tri_apply"] = _core.triangle_times_vector
