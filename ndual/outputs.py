@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections import OrderedDict
-from collections.abc import Coroutine, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence, Set
 from types import ModuleType
 from typing import Any
 
@@ -61,7 +61,7 @@ class Outputs:
                     f"{self.operator} with has_aux=True expects f to return (output, aux); got {describe(out)}"
                 )
             out, aux = out
-            parts.aux = lower(aux)
+            parts.aux = lower(aux, _core.is_own, _core.lowered)
         if self.scalar and type(out) is int:
             out = float(out)
         parts.tree = _grow(out, parts.values, parts.rows)
@@ -125,11 +125,15 @@ def _depth_of_user() -> int:
 
 
 def _grow(out: Any, values: list[Any], rows: list[np.ndarray | None]) -> Tree:
-    if _core.is_dual(out):
-        values.append(_core.primal(out))
+    if _core.is_own(out):
+        values.append(_core.lowered(out))
         rows.append(None if _core.is_constant(out) else _core.lanes(out))
         return len(values) - 1
     kind = type(out)
+    if _core.is_dual(out):  # of an outer derivative: a constant here
+        values.append(out)
+        rows.append(None)
+        return len(values) - 1
     if isinstance(out, float | complex | np.inexact) or (kind is np.ndarray and out.dtype.kind in "fc"):
         values.append(out)
         rows.append(None)
@@ -173,22 +177,26 @@ def holds_dual(out: Any, depth: int = 3) -> bool:
     return any(holds_dual(part, depth - 1) for part in parts)
 
 
-def lower(value: Any) -> Any:
-    """Containers with their duals replaced by primals; anything else as it is."""
-    if _core.is_dual(value):
-        return _core.primal(value)
+def lower(
+    value: Any, chosen: Callable[[Any], bool] = _core.is_dual, primal: Callable[[Any], Any] = _core.primal
+) -> Any:
+    """Containers with their duals, or the `chosen` ones of them, replaced by primals; anything else as it is."""
+    if chosen(value):
+        return primal(value)
     kind = type(value)
     if kind in (list, tuple):
-        return kind(map(lower, value))
+        return kind(lower(part, chosen, primal) for part in value)
     if isinstance(value, tuple) and hasattr(kind, "_fields"):
-        return kind(*map(lower, value))
+        return kind(*[lower(part, chosen, primal) for part in value])
     if kind in (dict, OrderedDict):
-        return kind((key, lower(part)) for key, part in value.items())
+        return kind((key, lower(part, chosen, primal)) for key, part in value.items())
     return value
 
 
 def zeros_of(value: Any) -> Any:
     """The tangent of a constant output."""
+    if _core.is_dual(value):
+        value = _core.primal(value)
     if isinstance(value, np.ndarray):
         return np.zeros_like(value)
     return value.dtype.type(0) if isinstance(value, np.generic) else type(value)(0)
@@ -208,7 +216,10 @@ def describe(value: Any) -> str:
 def leaf_gradient(leaf: Leaf, flat: np.ndarray, holomorphic: bool) -> Any:
     """The gradient of one leaf from its entries in the flat gradient; the convention for complex is re + i im."""
     if leaf.complex and not holomorphic:
-        flat = np.ascontiguousarray(flat).view(np.complex64 if flat.dtype == np.float32 else np.complex128)
+        if _core.is_dual(flat):
+            flat = flat[::2] + 1j * flat[1::2]
+        else:
+            flat = np.ascontiguousarray(flat).view(np.complex64 if flat.dtype == np.float32 else np.complex128)
     if flat.dtype != leaf.dtype:
         flat = flat.astype(leaf.dtype)
     return flat.reshape(leaf.shape) if leaf.kind == 0 else flat[0]

@@ -18,7 +18,6 @@ from ndual.errors import (
     ArgumentTypeError,
     ArgumentValueError,
     CacheMismatchError,
-    NdualError,
     UnsupportedDtype,
 )
 
@@ -28,7 +27,6 @@ LONG_NUMS = frozenset(np.dtype(c).num for c in "gG")
 NUMBERS = (int, float, complex, np.number)
 FLOAT64 = np.dtype(np.float64)
 COMPLEX128 = np.dtype(np.complex128)
-NESTED = "nested derivatives are not supported yet. Take the inner derivative outside, or write it by hand"
 # Types that hold no float and that nobody expects a derivative of; anything else that is not understood is refused.
 INERT = (int, str, bytes, type(None), np.generic, np.dtype, type, slice, range, type(Ellipsis))
 
@@ -104,7 +102,7 @@ def with_article(noun: str) -> str:
 
 def constant_leaf(value: Any, name: str) -> tuple[Leaf, Any]:
     """The leaf of a value that stays constant."""
-    if type(value) is np.ndarray:
+    if isinstance(value, np.ndarray) and (type(value) is np.ndarray or _core.is_dual(value)):
         return Leaf(name, CONSTANT, np.ndarray, value.dtype, value.shape, value.size), value
     return Leaf(name, CONSTANT, type(value), None, (), 0), value
 
@@ -119,7 +117,11 @@ def leaf_of(value: Any, name: str, promote: bool = True) -> tuple[Leaf, Any] | N
     if kind is complex:
         return Leaf(name, SCALAR, complex, COMPLEX128, (), 1), value
     if _core.is_dual(value):
-        raise NdualError(f"{name}: expected plain numbers or arrays; got a dual: {NESTED}")
+        # Of an outer derivative: its values are differentiated here, and are duals themselves.
+        _core.level_of(value)
+        if isinstance(value, np.ndarray):
+            return Leaf(name, ARRAY, np.ndarray, value.dtype, value.shape, value.size), value
+        return Leaf(name, SCALAR, type(value), value.dtype, (), 1), value
     if isinstance(value, np.ndarray | np.inexact):
         dtype = value.dtype
         if dtype.num not in FLOAT_NUMS:
@@ -307,4 +309,4 @@ def plain_data(value: Any) -> bool:
         return all(map(plain_data, value))
     if kind is dict:
         return all(map(plain_data, value.values()))
-    return isinstance(value, np.generic)
+    return isinstance(value, np.generic) or _core.is_dual(value)

@@ -86,6 +86,7 @@ include "interface.pxi"
 include "create.pxi"
 include "facts.pxi"
 include "lift.pxi"
+include "nested.pxi"
 include "run.pxi"
 
 on_loss(note_lost)

@@ -22,7 +22,9 @@ cdef NDualArray adopt_array(object value, object tangent, Level level, NDualArra
     """
     cdef NDualArray x
     cdef cnp.ndarray v, t
-    cdef bint shared, fixed = isinstance(value, np.ndarray) and not cnp.PyArray_ISWRITEABLE(<cnp.ndarray>value)
+    cdef bint shared, fixed
+    if level.outer is not None:
+        return adopt_nested(value, tangent, level, like, lo)
     if not isinstance(value, np.ndarray):
         storage = storage_of(value)
         if storage is not None:
@@ -39,6 +41,9 @@ cdef NDualArray adopt_array(object value, object tangent, Level level, NDualArra
             x.size_ = value.size
             return x
         value = np.asarray(value)
+        fixed = False
+    else:
+        fixed = not cnp.PyArray_ISWRITEABLE(<cnp.ndarray>value)
     check_dtype(value.dtype)
     tangent = np.asarray(tangent)
     if tangent.dtype != value.dtype:
@@ -186,6 +191,8 @@ cdef object adopt(object value, object tangent, Level level, NDualArray like=Non
 cdef object borrow(object value, object tangent, Level level):
     """The caller's arrays as a dual array: read where they lie, copied before the first write."""
     cdef NDualArray x
+    if level.outer is not None:
+        return borrow_nested(value, tangent, level)
     if not isinstance(value, (np.ndarray, np.generic, float, int, complex)) and storage_of(value) is not None:
         return adopt_array(value.copy(), tangent.copy(), level)
     value = np.asarray(value)

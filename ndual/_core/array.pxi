@@ -146,7 +146,7 @@ cdef class NDualArray:
     def ravel(self, order="C"): return ravel(self, order)
     def flatten(self, order="C"): return copy_array(ravel(self, order), "C")
     def transpose(self, *axes):
-        return transpose(self, (axes[0] if len(axes) == 1 else axes) if axes else None)
+        return transpose(self, axes[0] if len(axes) == 1 and not PyIndex_Check(axes[0]) else axes or None)
     def item(self, *index): return item(self, index)
     def tolist(self): return tolist(self)
     def fill(self, value): setitem(self, Ellipsis, value)
@@ -164,7 +164,7 @@ cdef class NDualArray:
         return getitem(self, Ellipsis)
     def tobytes(self, *args):
         if inert(self):
-            return values(self).tobytes(*args)
+            return plain_value(self, False).tobytes(*args)
         raise lost("x.tobytes()", "Take bytes of ndual.stop_gradient(x)")
     def __bytes__(self):
         if inert(self):
@@ -175,7 +175,7 @@ cdef class NDualArray:
 
     @property
     def __class__(self):
-        if self.device_v is not None:
+        if self.device_v is not None and type(self.device_v) is not NDualArray:
             return type(self.device_v)
         if self.flags_ & NSCALAR:
             return cnp_scalar_class(self.typenum)

@@ -19,6 +19,7 @@ cdef class Buffer:
     cdef void* lanes       # pooled block that replaced the lanes, or NULL
     cdef int memory_class, copy_class, lanes_class
     cdef object vowner, towner   # foreign arrays that own what is borrowed or adopted
+    cdef bint blank        # of lanes as an array one level down: zeros that nobody has written to
     cdef bint borrowed     # a write must copy first: the memory belongs to the caller
 
 
@@ -40,6 +41,7 @@ cdef inline Buffer empty_buffer(Level level):
     buffer.copy = NULL
     buffer.lanes = NULL
     buffer.borrowed = False
+    buffer.blank = False
     buffer.seeded = False
     buffer.uniform = False
     buffer.lo = 0
@@ -116,20 +118,33 @@ cdef int spread(Buffer buffer, Py_ssize_t lane) except -1:
 
 cdef int check_unshared(Buffer buffer) except -1:
     """Refuse the first write into an argument if another one lies in the same memory: it would not see the write."""
-    cdef list inputs = buffer.level.inputs
-    if inputs is None or buffer.vowner is None:
+    cdef Level level = innermost()
+    cdef Buffer memory
+    if buffer.vowner is None:
         return 0
-    for other in inputs:
-        if type(other) is NDualArray:
-            if (<NDualArray>other).buf is buffer:
-                continue
-            other = (<NDualArray>other).buf.vowner
-        if isinstance(other, np.ndarray) and np.may_share_memory(other, buffer.vowner, max_work=10000):
-            raise AliasError(
-                f"expected arguments that share no memory, since f writes into one of them; got two that do{where()}. "
-                "Pass a copy of one, x.copy()"
-            )
+    if buffer.vowner is SHARED:
+        raise shared_arguments()
+    while level is not None:
+        for other in level.inputs or ():
+            if type(other) is NDualArray:
+                memory = deepest(<NDualArray>other).buf
+                if memory is buffer:
+                    continue
+                other = memory.vowner
+            if isinstance(other, np.ndarray) and np.may_share_memory(other, buffer.vowner, max_work=10000):
+                raise shared_arguments()
+        level = level.outer
     return 0
+
+
+cdef object SHARED = object()        # owns the copy of an argument that shares memory with another argument
+
+
+cdef object shared_arguments():
+    return AliasError(
+        f"expected arguments that share no memory, since f writes into one of them; got two that do{where()}. "
+        "Pass a copy of one, x.copy()"
+    )
 
 
 cdef int make_writable(Buffer buffer, Py_ssize_t lane, Py_ssize_t lo, Py_ssize_t hi) except -1:
@@ -140,6 +155,7 @@ cdef int make_writable(Buffer buffer, Py_ssize_t lane, Py_ssize_t lo, Py_ssize_t
     cdef void* room
     cdef int size_class
     cdef Py_ssize_t old = buffer.hi - buffer.lo, step
+    buffer.blank = False
     if buffer.uniform:
         spread(buffer, lane)
     if lo >= hi:
@@ -195,8 +211,9 @@ def pool_numpy():
 
     Rules ask for it, not the level: it costs 0.2 µs, which is a fifth of the cheapest derivative.
     """
-    if nd_tls.level != NULL and running().memory is None:
-        running().memory = PyDataMem_SetHandler(_numpy_memory)
+    cdef Level level = innermost()
+    if level is not None and level.memory is None:
+        level.memory = PyDataMem_SetHandler(_numpy_memory)
 
 
 def pooled_zeros(shape, dtype):

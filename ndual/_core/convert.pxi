@@ -19,9 +19,9 @@ cdef inline bint is_dual_object(object obj) noexcept:
 
 
 cdef int check_scalar(object obj) except -1:
-    """Refuse a scalar of another level; mixed widths can only come from one."""
+    """Have the level of a scalar at hand."""
     if (<NDual1>obj).level != nd_tls.id:
-        raise_stale((<NDual1>obj).level)
+        turn_to((<NDual1>obj).level)
     return 0
 
 
@@ -37,9 +37,12 @@ cdef NDualArray box(object obj):
         hi -= 1
     while lo < hi and s.p[lo] == 0:
         lo += 1
-    x = new_window(running(), cnp.NPY_DOUBLE, 0, NULL, lo, hi)
-    memcpy(x.buf.v, &s.v, 8)
-    memcpy(x.buf.t, s.p + lo, 8 * (hi - lo))
+    if running().outer is not None:
+        x = box_nested(s)
+    else:
+        x = new_window(running(), cnp.NPY_DOUBLE, 0, NULL, lo, hi)
+        memcpy(x.buf.v, &s.v, 8)
+        memcpy(x.buf.t, s.p + lo, 8 * (hi - lo))
     x.flags_ |= NSCALAR
     return x
 
@@ -51,9 +54,10 @@ cdef object unbox(NDualArray x):
     cdef Py_ssize_t k
     cdef char* t
     if x.device_v is not None:
-        return x
+        return unbox_nested(x) if type(x.device_v) is NDualArray else x
     if inert(x):
         return values(x)[()]
+    check_level(x.buf.level)
     if x.typenum == cnp.NPY_DOUBLE and nd_tls.scalar != NULL:
         s = new_scalar()
         d = <NDual1>s
@@ -77,7 +81,7 @@ cdef inline object finish(NDualArray x):
 
 
 cdef NDualArray as_dual_array(object obj):
-    """Any dual as an NDualArray of the running level."""
+    """Any dual as an NDualArray of its level, which is then at hand."""
     if type(obj) is NDualArray:
         check_level((<NDualArray>obj).buf.level)
         return <NDualArray>obj
@@ -93,7 +97,10 @@ cdef object plain_value(object obj, bint compared):
             check_level(x.buf.level)
             nd_tls.compared = 1
         if x.device_v is not None:
-            return x.device_v
+            if type(x.device_v) is not NDualArray:
+                return x.device_v
+            value = plain_value(x.device_v, compared)
+            return value[()] if x.flags_ & NSCALAR else value
         return values(x)[()] if x.flags_ & NSCALAR else values(x)
     if compared:
         check_scalar(obj)
@@ -200,7 +207,7 @@ def lanes(obj):
     if not is_dual_object(obj):
         raise TypeError(f"expected a dual array or scalar; got {type(obj).__name__}")
     x = as_dual_array(obj)
-    return (lanes_of(x) if x.device_v is None else x.device_t).copy()
+    return result_lanes(x)
 
 
 def is_dual(obj):

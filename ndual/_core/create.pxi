@@ -4,7 +4,7 @@
 
 cdef inline bint inert(NDualArray x) noexcept:
     """Whether no cell carries a lane. A buffer that was given one keeps it, whatever is written later."""
-    return x.buf.lo >= x.buf.hi
+    return inert_nested(x) if type(x.device_v) is NDualArray else x.buf.lo >= x.buf.hi
 
 
 cdef inline bint carries(int typenum) noexcept:
@@ -21,6 +21,8 @@ cdef NDualArray lazy_array(cnp.ndarray v, Level level, bint borrowed):
         if not cnp.PyArray_ISWRITEABLE(v):
             x.flags_ |= NREADONLY
         return x
+    if level.outer is not None:
+        return plain_at(v, level)
     x = array_object()
     set_dims(x, cnp.PyArray_NDIM(v))
     x.typenum = cnp.PyArray_TYPE(v)
@@ -44,6 +46,8 @@ cdef object lift_constant(object value, Level level):
     if cnp.PyArray_CheckExact(value) and carries(cnp.PyArray_TYPE(<cnp.ndarray>value)) \
             and cnp.PyArray_ISNOTSWAPPED(<cnp.ndarray>value):
         return lazy_array(<cnp.ndarray>value, level, True)
+    if level.outer is not None and type(value) is NDualArray and not (<NDualArray>value).flags_ & NSCALAR:
+        return at_level(copy_array(<NDualArray>value, "K"), level)
     return value
 
 
@@ -51,7 +55,7 @@ def lazy(value):
     """A fresh float array as a dual of the running level without lanes; anything else, or no level, as it is."""
     if nd_tls.level != NULL and cnp.PyArray_CheckExact(value) and carries(cnp.PyArray_TYPE(<cnp.ndarray>value)) \
             and cnp.PyArray_ISNOTSWAPPED(<cnp.ndarray>value):
-        return lazy_array(<cnp.ndarray>value, running(), False)
+        return lazy_array(<cnp.ndarray>value, home(), False)
     return value
 
 
@@ -81,7 +85,7 @@ def with_value(obj, value):
 
 def shares(NDualArray x not None, obj):
     """Whether an array has the memory of `obj`."""
-    return type(obj) is NDualArray and (<NDualArray>obj).buf is x.buf
+    return type(obj) is NDualArray and deepest(<NDualArray>obj).buf is deepest(x).buf
 
 
 cdef int activity_of(object obj, int depth) except -1:
@@ -89,7 +93,8 @@ cdef int activity_of(object obj, int depth) except -1:
     if PyFloat_CheckExact(obj) or PyLong_CheckExact(obj):
         return 0
     if type(obj) is NDualArray:
-        return 1 if inert(<NDualArray>obj) else 2
+        # One of nested levels goes to its rule, which makes a view of it a view.
+        return 1 if inert(<NDualArray>obj) and (<NDualArray>obj).device_v is None else 2
     if is_scalar(obj):
         return 2
     if depth == 0:
@@ -112,30 +117,30 @@ def activity(*objs):
 
 cdef cnp.ndarray inert_value(NDualArray x):
     """The value of an array without lanes, not to be written to where the memory is the caller's."""
-    cdef cnp.ndarray value = values(x)
-    if x.buf.borrowed:
+    cdef cnp.ndarray value = plain_value(x, False)
+    if x.buf.borrowed or x.device_v is not None:
         cnp.PyArray_CLEARFLAGS(value, NPY_ARRAY_WRITEABLE)
     return value
 
 
-def constants(obj):
-    """Nested arguments with every dual that carries no lanes replaced by its value."""
+def constants(obj, bint nested=False):
+    """Nested arguments with every dual that carries no lanes replaced by its value; those of inner levels if `nested`."""
     cdef list items
     cdef bint changed = False
     if type(obj) is NDualArray:
-        if not inert(<NDualArray>obj):
+        if not inert(<NDualArray>obj) or ((<NDualArray>obj).device_v is not None and not nested):
             return obj
-        return values(<NDualArray>obj)[()] if (<NDualArray>obj).flags_ & NSCALAR else inert_value(<NDualArray>obj)
+        return plain_value(obj, False) if (<NDualArray>obj).flags_ & NSCALAR else inert_value(<NDualArray>obj)
     if type(obj) is tuple or type(obj) is list:
         items = []
         for item in obj:
-            plain_item = item if PyFloat_CheckExact(item) or PyLong_CheckExact(item) else constants(item)
+            plain_item = item if PyFloat_CheckExact(item) or PyLong_CheckExact(item) else constants(item, nested)
             changed = changed or plain_item is not item
             items.append(plain_item)
         if changed:
             return items if type(obj) is list else tuple(items)
     elif type(obj) is dict and obj:
-        return {key: constants(item) for key, item in (<dict>obj).items()}
+        return {key: constants(item, nested) for key, item in (<dict>obj).items()}
     return obj
 
 
@@ -176,7 +181,7 @@ cdef object settled(object result, object args, object sources):
             base = <object>cnp.PyArray_BASE(v)
             if not cnp.PyArray_CheckExact(base) or Py_REFCNT(base) > 2:
                 return v
-        return lazy_array(v, running(), False)
+        return lazy_array(v, home(), False)
     if type(result) is tuple or type(result) is list:
         return type(result)([settled(item, args, sources) for item in result])
     if isinstance(result, tuple) and hasattr(result, "_fields"):
@@ -191,7 +196,7 @@ cdef object view_among(cnp.ndarray v, object sources, int depth):
     for item in sources.values() if type(sources) is dict else sources:
         if type(item) is NDualArray:
             x = <NDualArray>item
-            if x.flags_ & NSCALAR or not inert(x) or not np.may_share_memory(v, values(x)):
+            if x.flags_ & NSCALAR or x.device_v is not None or not inert(x) or not np.may_share_memory(v, values(x)):
                 continue
             if x.typenum != cnp.PyArray_TYPE(v) or x.voff != x.toff:
                 raise lost("a view of another type", "Copy the array first")
@@ -215,7 +220,7 @@ cdef object view_among(cnp.ndarray v, object sources, int depth):
 
 cdef object outside_view(NDualArray x, object dtype, object copy):
     """What code outside sees of an array without lanes: its value, read-only unless it is a copy."""
-    cdef cnp.ndarray value = values(x)
+    cdef cnp.ndarray value = inert_value(x)
     if copy:
         return np.array(value, dtype)
     cnp.PyArray_CLEARFLAGS(value, NPY_ARRAY_WRITEABLE)
@@ -225,14 +230,14 @@ cdef object outside_view(NDualArray x, object dtype, object copy):
 cdef int give_buffer(NDualArray x, Py_buffer* buffer, int flags) except -1:
     """The buffer protocol, for C code: the values of an array without lanes. Who asks for a writable one may write."""
     cdef cnp.ndarray value
-    if not inert(x):
+    if not inert(x) or (x.device_v is not None and flags & PyBUF_WRITABLE == PyBUF_WRITABLE):
         buffer.obj = None
         raise lost("handing the memory of a dual array to other code", "Use a function that has a rule")
     if flags & PyBUF_WRITABLE == PyBUF_WRITABLE:
         make_writable(x.buf, x.lane, 0, 0)
         value = values(x)
     else:
-        value = values(x)
+        value = inert_value(x)
         cnp.PyArray_CLEARFLAGS(value, NPY_ARRAY_WRITEABLE)
     return PyObject_GetBuffer(value, buffer, flags)
 
@@ -362,6 +367,10 @@ def build(sequence, dtype=None, order="C"):
     cdef NDualArray x
     cdef int axes[64]
     cdef int i
+    cdef Level level = meet(sequence)
+    if level.outer is not None:
+        return build_nested(sequence, dtype, order)
+    turn(level)
     b.kinds = set()
     b.ndim = -1
     measure(b, sequence, 0, True)
@@ -378,6 +387,18 @@ def build(sequence, dtype=None, order="C"):
         memset(x.buf.t, 0, (b.hi - b.lo) * x.lane)
         fill_parts(x, sequence)
     return x if dtype is None else astype(x, dtype, "unsafe", False)
+
+
+cdef object build_nested(object sequence, object dtype, object order):
+    """The array of a list that holds duals of inner levels, row by row."""
+    parts = [build_nested(item, None, "C") if isinstance(item, (list, tuple)) else item for item in sequence]
+    if not any([is_dual_object(item) for item in parts]):
+        x = np.array(parts)
+    else:
+        x = dispatch(np.stack, (parts,), {})
+    if dtype is not None:
+        x = x.astype(dtype)
+    return x.copy("F") if order == "F" else x
 
 
 cdef int fill_parts(NDualArray to, object obj) except -1:

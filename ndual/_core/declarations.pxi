@@ -50,6 +50,8 @@ cdef extern from "ndual_state.h":
     ctypedef struct nd_state:
         unsigned long long id
         PyObject* level
+        PyObject* top
+        PyObject* home
         PyTypeObject* scalar
         int exact, debug, compared
     nd_state nd_tls

@@ -45,13 +45,15 @@ cdef object device_getitem(NDualArray x, object index):
         apart, count = separated(index)
         if apart:
             tangent = x.storage_.xp.moveaxis(tangent, count, 0)
-    return adopt_array(x.device_v[index], tangent, x.buf.level)
+    return adopt(x.device_v[index], tangent, x.buf.level)
 
 
 cdef int device_setitem(NDualArray x, object index, object value) except -1:
     if type(index) is not tuple:
         index = (index,)
     index = tuple([plain(entry) for entry in index])
+    if type(x.device_v) is NDualArray:
+        return nested_setitem(x, index, value)
     if not is_dual_object(value):
         x.device_v[index] = value
         x.device_t[(slice(None), *index)] = 0

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ndual import _core
+from ndual._core.nested import call
 from ndual.errors import NoRuleError
 from ndual.rules.registry import Bilinear, Composition, Linear, Passive, Rule, Structured
 from ndual.rules.support import sum_of_products
@@ -18,48 +19,53 @@ from ndual.rules.support import sum_of_products
 def apply(rule: Rule, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Call `function`, whose rule this is, on arguments that hold duals."""
     _core.pool_numpy()
-    if type(rule) is not Composition:
-        args, kwargs = _core.constants(args), _core.constants(kwargs)
-    return _APPLY[type(rule)](rule, function, args, kwargs)
+    if type(rule) is Composition:
+        return _composition(rule, function, args, kwargs)
+    args, kwargs = _core.constants(args), _core.constants(kwargs)
+    level = _core.meet(args, kwargs)
+    if level.outer is None:
+        return _APPLY[type(rule)](rule, function, args, kwargs, level)
+    former = _core.go_home(level.outer)
+    try:
+        return _APPLY[type(rule)](rule, function, args, kwargs, level)
+    finally:
+        _core.go_home(former)
 
 
 def _composition(rule: Composition, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return rule.body(_core.namespace(first_dual(args, kwargs)), *args, **kwargs)
 
 
-def _passive(rule: Passive, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    if rule.looks:
-        _core.mark_compared()
-    result = function(*plain(args), **plain(kwargs))
+def _passive(rule: Passive, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], level: Any) -> Any:
+    result = function(*primals(args, rule.looks), **primals(kwargs, rule.looks))
     return _core.mark_text(result) if type(result) is str else result
 
 
-def _linear(rule: Linear, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _linear(rule: Linear, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], level: Any) -> Any:
     x, rest, keywords = rule.bind(args, kwargs)
-    if not _core.is_dual(x) or first_dual(rest, keywords) is not None:
+    if not _core.is_active(x, level) or first_dual(rest, keywords) is not None:
         raise _not_active(rule.name, "its array")
+    xp = _core.lower_namespace(x)
     value, lanes, low = _core.split_window(x)
-    xp = _core.namespace(x)
-    y = function(value, *rest, **keywords)
+    y = call(function, (value, *rest), keywords)
     if getattr(y, "dtype", value.dtype).kind not in "fc":
         return y
     dy = rule.lanes(xp, lanes, value, *rest, **keywords)
-    level = _core.level_of(x)
     if dy is None:
-        _core.mark_compared()
+        _core.compared(x)
         return _core.wrap(y, xp.empty((0, *y.shape), y.dtype), level, None, 0) if y.ndim else y
     if isinstance(y, tuple | list):
         return type(y)(_core.wrap(v, t, level, (x,), low) for v, t in zip(y, dy, strict=True))
     return _core.wrap(y, dy, level, (x,), low)
 
 
-def _bilinear(rule: Bilinear, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _bilinear(rule: Bilinear, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], level: Any) -> Any:
     a, b, rest, keywords = rule.bind(args, kwargs)
-    (a0, a1, alow), (b0, b1, blow) = parts(a), parts(b)
+    (a0, a1, alow), (b0, b1, blow) = parts(a, level), parts(b, level)
     if (a1 is None and b1 is None) or first_dual(rest, keywords) is not None:
         raise _not_active(rule.name, "its two arrays")
     some = a if a1 is not None else b
-    xp = _core.namespace(some)
+    xp = _core.lower_namespace(some)
     a0, b0 = xp.asarray(a0), xp.asarray(b0)
     low = blow if a1 is None else alow if b1 is None else min(alow, blow)
 
@@ -71,22 +77,22 @@ def _bilinear(rule: Bilinear, function: Any, args: tuple[Any, ...], kwargs: dict
             return lanes
         return add(xp, lanes, alow, rule.lanes(xp, a0, b1, False, True, *rest, **keywords), blow)
 
-    y = function(a0, b0, *rest, **keywords)
-    return _core.wrap(y, sum_of_products(xp, terms), _core.level_of(some), None, low)
+    y = call(function, (a0, b0, *rest), keywords)
+    return _core.wrap(y, sum_of_products(xp, terms), level, None, low)
 
 
-def _structured(rule: Structured, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _structured(rule: Structured, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], level: Any) -> Any:
     arrays, params = rule.bind(args, kwargs)
-    split = [parts(a) for a in arrays]
-    some = next((a for a in arrays if _core.is_dual(a)), None)
+    split = [parts(a, level) for a in arrays]
+    some = next((a for a in arrays if _core.is_active(a, level)), None)
     if some is None or first_dual(params) is not None:
         raise _not_active(rule.name, " and ".join(rule.arrays))
-    level, xp = _core.level_of(some), _core.namespace(some)
+    xp = _core.lower_namespace(some)
     values = tuple(value if value is None else xp.asarray(value) for value, _, _ in split)
     low = min(first for _, t, first in split if t is not None)
     high = max(first + len(t) for _, t, first in split if t is not None)
     lanes = tuple(t if t is None else widen(xp, t, first, low, high) for _, t, first in split)
-    y = function(*plain(args), **plain(kwargs))
+    y = call(function, plain(args, level), plain(kwargs, level))
     dy = rule.jvp(xp, y, values, lanes, **params)
     if isinstance(y, tuple | list):
         if any(t is None for t in dy):
@@ -126,20 +132,29 @@ def add(xp: Any, a: Any, alow: int, b: Any, blow: int) -> Any:
     return a + widen(xp, b, blow, low, high)
 
 
-def parts(obj: Any) -> tuple[Any, Any, int]:
+def parts(obj: Any, level: Any) -> tuple[Any, Any, int]:
     """The value of an operand, the lanes that can be other than zero, and the number of the first; None if constant."""
-    return _core.split_window(obj) if _core.is_dual(obj) else (obj, None, 0)
+    return _core.split_window(obj) if _core.is_active(obj, level) else (obj, None, 0)
 
 
-def plain(obj: Any) -> Any:
-    """Arguments with every dual replaced by its primal."""
-    if _core.is_dual(obj):
+def primals(obj: Any, looks: bool) -> Any:
+    """Arguments with every dual replaced by its primal, which decides something if the function `looks`."""
+    if type(obj) in (tuple, list):
+        return type(obj)(primals(item, looks) for item in obj)
+    if type(obj) is dict:
+        return {key: primals(item, looks) for key, item in obj.items()}
+    return _core.compared(obj) if looks else _core.bottom(obj)
+
+
+def plain(obj: Any, level: Any) -> Any:
+    """Arguments with every dual of a level replaced by its value one level down."""
+    if _core.is_active(obj, level):
         value = _core.split(obj)[0]
         return value if value.ndim else value[()]
     if type(obj) in (tuple, list):
-        return type(obj)(plain(item) for item in obj)
+        return type(obj)(plain(item, level) for item in obj)
     if type(obj) is dict:
-        return {key: plain(item) for key, item in obj.items()}
+        return {key: plain(item, level) for key, item in obj.items()}
     return obj
 
 
@@ -163,7 +178,6 @@ def _not_active(name: str, where: str) -> NoRuleError:
 
 
 _APPLY: dict[type, Callable[..., Any]] = {
-    Composition: _composition,
     Passive: _passive,
     Linear: _linear,
     Bilinear: _bilinear,

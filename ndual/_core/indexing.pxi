@@ -142,8 +142,7 @@ cdef int setitem(NDualArray x, object index, object value) except -1:
     if x.device_v is not None:
         return device_setitem(x, index, value)
     if PyLong_CheckExact(index) and x.ndim_ == 1 and x.typenum == cnp.NPY_DOUBLE:
-        if Py_TYPE(value) == nd_tls.scalar:
-            check_scalar(value)
+        if Py_TYPE(value) == nd_tls.scalar and (<NDual1>value).level == nd_tls.id:
             writable(x)
             i = in_range(<Py_ssize_t>index, x.shape_[0], 0)
             (<double*>(vptr(x) + i * x.vs[0]))[0] = (<NDual1>value).v
@@ -161,6 +160,7 @@ cdef int setitem(NDualArray x, object index, object value) except -1:
             return 0
     if isinstance(value, (list, tuple)):
         value = dispatch_sequence(value)
+    check_not_inner(x.buf.level, value)
     if type(index) is not tuple:
         index = (index,)
     if type(value) is np.ndarray and (<cnp.ndarray>value).dtype.hasobject:

@@ -5,8 +5,9 @@ def dual(value, tangent, Level level not None):
 
     The arrays are borrowed: they are read in place and never changed; the first write copies them.
     """
-    if level.id != nd_tls.id:
+    if find_level(level.id) is not level:
         raise StaleDualError("expected the level that runs in this thread; enter it first: with level: …")
+    turn(level)
     if np.shape(tangent) != (level.width, *np.shape(value)):
         raise ValueError(
             f"expected lanes of shape {(level.width, *np.shape(value))}; got {np.shape(tangent)}. Lanes come first"
@@ -28,6 +29,10 @@ def wrap(value, tangent, Level level not None, like=None, Py_ssize_t lo=-1):
     for candidate in like or ():
         if type(candidate) is NDualArray:
             x = <NDualArray>candidate
+            if level.outer is not None:
+                if x.buf.level is level and (same_memory(value, x.device_v) or same_memory(tangent, x.device_t)):
+                    return adopt(value, tangent, level, x, lo)
+                continue
             if x.device_v is None and isinstance(value, np.ndarray) and np.may_share_memory(value, values(x)):
                 return adopt(value, tangent, level, x, lo)
             tangent = apart(tangent, x)
@@ -52,13 +57,8 @@ def split_window(obj):
 
 
 def level_of(obj):
-    """The level of a dual."""
+    """The level of a dual, which is then at hand."""
     return as_dual_array(obj).buf.level
-
-
-def mark_compared():
-    """Note that an active value decided something."""
-    nd_tls.compared = 1
 
 
 def mark_text(str text):
@@ -136,7 +136,7 @@ def namespace(obj):
     """The array namespace of a dual's storage."""
     cdef NDualArray x
     if type(obj) is NDualArray:
-        x = <NDualArray>obj
+        x = deepest(<NDualArray>obj)
         if x.device_v is not None:
             return x.storage_.xp
     return np

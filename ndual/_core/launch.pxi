@@ -9,7 +9,8 @@ cdef object general(Row row, tuple args, object out, object mask, object dtype):
     cdef object storage = None
     for o in operands:
         if type(o) is NDualArray:
-            level = (<NDualArray>o).buf.level
+            if level is None or (<NDualArray>o).buf.level.id > level.id:
+                level = (<NDualArray>o).buf.level
             if (<NDualArray>o).device_v is not None:
                 storage = (<NDualArray>o).storage_
     if level is None:
@@ -20,7 +21,7 @@ cdef object general(Row row, tuple args, object out, object mask, object dtype):
         raise ValueError("output array is read-only")
     if row is ROW_WHERE:
         operands[0] = truth(operands[0])
-    if storage is not None:
+    if storage is not None and level.outer is None:
         for o in operands:
             if (type(o) is NDualArray and (<NDualArray>o).device_v is None) or (isinstance(o, np.ndarray) and o.ndim):
                 raise mixed_storage()
@@ -33,6 +34,8 @@ cdef object general(Row row, tuple args, object out, object mask, object dtype):
             "Use ndual.stop_gradient(x) if that is intended"
         )
     check_dtype(target)
+    if level.outer is not None:
+        return finish_out(row, launch_nested(row, operands, level, dtype), out, mask)
     if row.index >= 0 and target.kind == "f":
         half = target.itemsize == 2 and row.name not in NATIVE_HALF
         work = FLOAT32 if half else target

@@ -1,5 +1,6 @@
 # Levels: one object for each active derivative call. A dual belongs to the level that made it; identity of that level,
-# not a depth, decides whether the dual may be used.
+# not a depth, decides whether the dual may be used. Levels nest: an operation runs at the highest level among its
+# operands, and that level is then the one at hand, which every check compares with first.
 
 cdef unsigned long long _level_counter = 0
 cdef PyObject* _alive[256]       # running levels of all threads by their numbers, as far as there is place; borrowed
@@ -18,6 +19,9 @@ cdef class Level:
     cdef readonly bint compared
     cdef readonly unsigned long thread
     cdef readonly str undefined   # what a rule said of a point without derivative
+    cdef readonly Level outer     # the derivative call in which this one runs, or None
+    cdef bint seen            # what `compared` will be, while another level is at hand
+    cdef object space         # the array namespace over duals of this level, once a rule has asked for it
     cdef tuple lost           # the class and the text of the first error that stood for a lost derivative
     cdef public dict buffers  # what stands in for arrays that are older than the level, by their identity
     cdef list inputs          # the arguments of the call, lifted where they are differentiated
@@ -39,33 +43,48 @@ cdef class Level:
         self.leave()
 
     cdef int enter(self) except -1:
-        if nd_tls.id != 0:
-            raise NdualError(
-                "a derivative is already being taken on this thread; nested derivatives are not supported yet. "
-                "Take the inner derivative outside, or write it by hand"
-            )
+        global _level_counter
         if self.thread != 0:
             raise NdualError("a level runs once; make a new one")
         self.thread = PyThread_get_thread_ident()
+        if nd_tls.top != NULL:
+            self.outer = <Level><object>nd_tls.top
+            _level_counter += 1          # ids grow from outer to inner levels, in whatever order they were made
+            self.id = _level_counter
+            turn(self)
+        else:
+            nd_tls.id = self.id
+            nd_tls.level = <PyObject*>self
+            nd_tls.scalar = scalar_type(self.width)
+            nd_tls.compared = 0
         self.alive = True
-        nd_tls.id = self.id
-        nd_tls.level = <PyObject*>self
-        nd_tls.scalar = scalar_type(self.width)
-        nd_tls.compared = 0
         _alive[self.id & 255] = <PyObject*>self
+        nd_tls.top = nd_tls.home = <PyObject*>self
         return 0
 
     cdef void leave(self) noexcept:
+        cdef Level outer
         if self.alive:
-            self.compared = nd_tls.compared
             self.alive = False
             if _alive[self.id & 255] == <PyObject*>self:
                 _alive[self.id & 255] = NULL
             self.inputs = None
             self.buffers = None
-            nd_tls.id = 0
-            nd_tls.level = NULL
-            nd_tls.scalar = NULL
+            self.space = None
+            if nd_tls.level == <PyObject*>self:
+                self.seen = nd_tls.compared
+            self.compared = self.seen
+            if nd_tls.top == <PyObject*>self:
+                outer = self.outer
+                while outer is not None and not outer.alive:
+                    outer = outer.outer
+                nd_tls.top = nd_tls.home = NULL if outer is None else <PyObject*>outer
+            if nd_tls.top == NULL:
+                nd_tls.id = 0
+                nd_tls.level = NULL
+                nd_tls.scalar = NULL
+            elif nd_tls.level == <PyObject*>self:
+                turn(innermost())
             if self.memory is not None:
                 PyDataMem_SetHandler(self.memory)
                 self.memory = None
@@ -79,15 +98,17 @@ cdef class Level:
 
 def _level_again(id, process):
     """What a pickled level becomes: itself where it still runs."""
-    if id != nd_tls.id or process != os.getpid():
+    if find_level(id) is None or process != os.getpid():
         raise_stale(id)
-    return running()
+    return find_level(id)
 
 
 def note_undefined(str message):
     """Remember a point without derivative; it is an error if NaN reaches the result."""
-    if nd_tls.level != NULL:
-        running().undefined = message + where()
+    cdef Level level = innermost()
+    while level is not None:
+        level.undefined = message + where()
+        level = level.outer
 
 
 cdef int check_defined(Level level, object lanes) except -1:
@@ -134,13 +155,13 @@ cdef bint met_dual(error):
 
 def note_lost(error):
     """Remember an error that stands for a lost derivative: code that tries and excepts would hide it."""
-    if nd_tls.level != NULL and running().lost is None:
-        running().lost = type(error), str(error)
+    if nd_tls.top != NULL and innermost().lost is None:
+        innermost().lost = type(error), str(error)
 
 
 def current_level():
-    """The derivative call that is running on this thread, or None."""
-    return None if nd_tls.level == NULL else <object>nd_tls.level
+    """The innermost derivative call that is running on this thread, or None."""
+    return None if nd_tls.top == NULL else <object>nd_tls.top
 
 
 cdef int raise_stale(unsigned long long id, Level level=None) except -1:
@@ -162,16 +183,85 @@ cdef int raise_stale(unsigned long long id, Level level=None) except -1:
             "or keep ndual.stop_gradient(x)"
         )
     raise StaleDualError(
-        f"expected a dual of the running derivative (level {nd_tls.id}); got one of level {id}{where()}. "
+        f"expected a dual of the running derivative (level {innermost().id}); got one of level {id}{where()}. "
         "Do not keep duals from one call to the next: keep ndual.stop_gradient(x)"
     )
 
 
 cdef inline int check_level(Level level) except -1:
     if level.id != nd_tls.id:
-        raise_stale(level.id, level)
+        turn_to(level.id, level)
     return 0
 
 
 cdef inline Level running():
+    """The level at hand."""
     return <Level><object>nd_tls.level
+
+
+cdef inline Level innermost():
+    return None if nd_tls.top == NULL else <Level><object>nd_tls.top
+
+
+cdef inline Level home():
+    """The level of fresh arrays: of what the user's code makes the innermost, of what a rule makes the one around its."""
+    return None if nd_tls.home == NULL else <Level><object>nd_tls.home
+
+
+def go_home(Level level):
+    """Have another level be the one of fresh arrays; returns the former one."""
+    former = home()
+    nd_tls.home = NULL if level is None else <PyObject*>level
+    return former
+
+
+cdef Level find_level(unsigned long long id):
+    """The derivative call with that id if it is running on this thread, or None."""
+    cdef Level level = innermost()
+    while level is not None and level.id != id:
+        level = level.outer
+    return level if level is not None and level.alive else None
+
+
+cdef void turn(Level level) noexcept:
+    """Have a running level at hand."""
+    if nd_tls.level != NULL:
+        running().seen = nd_tls.compared
+    nd_tls.id = level.id
+    nd_tls.level = <PyObject*>level
+    nd_tls.scalar = scalar_type(level.width)
+    nd_tls.compared = level.seen
+
+
+cdef int turn_to(unsigned long long id, Level level=None) except -1:
+    """Have the level of a dual at hand, which must be one that runs on this thread."""
+    cdef Level found = find_level(id)
+    if found is None:
+        raise_stale(id, level)
+    turn(found)
+    return 0
+
+
+cdef inline unsigned long long level_id(object obj) noexcept:
+    """The id of the level of a dual, 0 for anything else."""
+    if type(obj) is NDualArray:
+        return (<NDualArray>obj).buf.level.id
+    return (<NDual1>obj).level if is_scalar(obj) else 0
+
+
+cdef inline int align(object a, object b) except -1:
+    """Have the inner one of the levels of two operands at hand."""
+    cdef unsigned long long i = level_id(a), j = level_id(b)
+    if j > i:
+        i = j
+    if i != 0 and i != nd_tls.id:
+        turn_to(i)
+    return 0
+
+
+cdef int check_not_inner(Level level, object value) except -1:
+    """Refuse to store a dual of an inner derivative in memory of an outer one, which could not keep its lanes."""
+    if level_id(value) > level.id and find_level(level_id(value)) is not None:
+        raise lost("storing a dual of an inner derivative in an array of an outer one",
+                   "Return it from the inner function, or make the array inside of that")
+    return 0

@@ -95,7 +95,7 @@ cdef object result_value(object out, bint small):
     x = <NDualArray>out
     check_level(x.buf.level)
     if x.device_v is not None:
-        return x.device_v.copy()
+        return lower_result(x.device_v, x.flags_ & NSCALAR) if type(x.device_v) is NDualArray else x.device_v.copy()
     if x.flags_ & NSCALAR:
         return values(x)[()]
     if small and values_ours(x.buf) and x.buf.vbytes <= 2 * x.size_ * x.itemsize_:
@@ -115,7 +115,7 @@ cdef object result_lanes(object out):
         return view
     x = <NDualArray>out
     if x.device_v is not None:
-        return x.device_t.copy()
+        return lower_result(x.device_t, False) if type(x.device_t) is NDualArray else x.device_t.copy()
     if lanes_ours(x.buf) and x.flags_ & NCONTIGUOUS and x.lane == x.size_ * x.itemsize_:
         return lanes_of(x)
     return lanes_of(x).copy()

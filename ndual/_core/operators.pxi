@@ -7,6 +7,7 @@ cdef object inplace(Row row, NDualArray x, object b):
         return binary(row, x, b)
     if not understood(b):
         return NotImplemented
+    check_not_inner(x.buf.level, b)
     check_out(row, x, (x, b))
     return general(row, (x, b), x, None, None)
 
@@ -48,8 +49,10 @@ cdef object power(object a, object b):
         row = scalar_power_row(a, b)
         if row is not None:
             return unary(row, a)
-    elif nd_tls.scalar != NULL and ROW_POWER.index >= 0 and operand(a, &x[0], &p[0]) and operand(b, &x[1], &p[1]):
-        return scalar_apply(ROW_POWER, 2, x, p, libm_pow)
+    else:
+        align(a, b)
+        if nd_tls.scalar != NULL and ROW_POWER.index >= 0 and operand(a, &x[0], &p[0]) and operand(b, &x[1], &p[1]):
+            return scalar_apply(ROW_POWER, 2, x, p, libm_pow)
     return binary(ROW_POWER, a, b)
 
 

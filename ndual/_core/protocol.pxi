@@ -72,6 +72,8 @@ cdef object ufunc_with(Row row, tuple inputs, dict kwargs):
             raise lost(f"{row.name}(…, out=) into a plain array",
                        "Let the function return a new array, or make the output with np.empty_like(x)")
         check_level((<NDualArray>out).buf.level)
+        for operand_ in inputs:
+            check_not_inner((<NDualArray>out).buf.level, operand_)
         check_out(row, out, inputs)
     mask = plain(mask)
     return general(row, inputs, out, None if mask is True else mask, dtype)

@@ -57,6 +57,8 @@ cdef object like(NDualArray x, bint zeros):
     cdef NDualArray y
     cdef int axes[64]
     check_level(x.buf.level)
+    if type(x.device_v) is NDualArray:
+        return like_nested(x, zeros)
     if x.device_v is not None or x.flags_ & NSCALAR:
         return dispatch(np.zeros_like if zeros else np.empty_like, (x,), {"shape": None})
     layout(x, axes)
@@ -82,6 +84,8 @@ cdef NDualArray copy_array(NDualArray x, object order):
     check_level(x.buf.level)
     window(x, &lo, &hi)
     if x.device_v is not None:
+        if type(x.device_v) is NDualArray:
+            return copy_nested(x, order)
         return adopt_array(x.device_v.copy(), x.device_t.copy(), x.buf.level)
     if order is None or order == "C":
         y = new_window(x.buf.level, x.typenum, x.ndim_, x.shape_, lo, hi)
@@ -111,7 +115,7 @@ cdef object astype(NDualArray x, object dtype, object casting, object copy):
         return copy_array(x, "K") if copy and not x.flags_ & NSCALAR else x
     if dtype.kind == "f" and cnp.PyArray_DescrFromType(x.typenum).kind == "c":
         raise lost("astype(float) of a complex dual", "Take x.real, or abs(x)")
-    value = plain_value(x, False).astype(dtype, casting=casting)
+    value = lower(x).astype(dtype, casting=casting)
     return adopt(value, (lanes_of(x) if x.device_v is None else x.device_t).astype(dtype), x.buf.level)
 
 
@@ -226,7 +230,10 @@ cdef object conjugate(NDualArray x):
 cdef int set_shape(NDualArray x, object shape) except -1:
     cdef NDualArray y = reshape(x, shape, "C", None)
     cdef int i
-    if y.buf is not x.buf:
+    if type(x.device_v) is NDualArray and same_memory(x.device_v, y.device_v):
+        x.device_v = y.device_v
+        x.device_t = y.device_t
+    elif y.buf is not x.buf:
         raise AttributeError("incompatible shape for in-place modification; use x.reshape(), which copies")
     if x.shape_ != x.geo:
         PyMem_Free(x.shape_)
@@ -252,5 +259,5 @@ cdef object item(NDualArray x, tuple index):
 
 cdef object tolist(NDualArray x):
     if inert(x):
-        return values(x).tolist()
+        return plain_value(x, False).tolist()
     return getitem(x, ()) if x.ndim_ == 0 else [tolist(row) if type(row) is NDualArray else row for row in x]

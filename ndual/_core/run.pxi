@@ -148,7 +148,7 @@ cdef class Run:
 
     cdef object push(self, primals, tangents, call):
         cdef Level level
-        cdef list inputs
+        cdef list inputs, given
         cdef bint single
         cdef Py_ssize_t k
         cdef tuple directions
@@ -169,13 +169,16 @@ cdef class Run:
             try:
                 level.enter()
                 try:
+                    given = inputs if level.outer is None else inputs[:]
                     for k in range(self.chosen):
                         inputs[self.places[k]] = self.lift(self.places[k], inputs[self.places[k]], directions[k], level)
                     if self.constant_arrays and self.guard.writes:
                         self.lift_constants(inputs, level)
                     level.inputs = inputs
+                    if level.outer is not None:
+                        mark_shared(inputs, given)
                     out = self.apply(self.call if call is None else call, inputs, level)
-                    single = self.direct and is_dual_object(out) and not self.stepped(out)
+                    single = self.direct and of_level(out, level) and not self.stepped(out, level)
                     if single:
                         value, tangent = self.pair(out)
                     else:
@@ -194,8 +197,10 @@ cdef class Run:
                     check_defined(level, part)
         return (value, tangent) if single else self.outputs.join(value, level.compared)
 
-    cdef bint stepped(self, object out) noexcept:
+    cdef bint stepped(self, object out, Level level) noexcept:
         """Whether an output is known to be constant though active values were compared, which calls for a warning."""
+        if nd_tls.id != level.id:
+            turn(level)
         return nd_tls.compared and type(out) is NDualArray and inert(<NDualArray>out)
 
     cdef tuple pair(self, object out):
@@ -211,6 +216,8 @@ cdef class Run:
         """One leaf with the tangent of the only lane."""
         cdef double t
         cdef run_leaf* leaf = &self.specs[i]
+        if level.outer is not None:
+            return lift_nested(leaf, value, self.lane_of(i, tangent), level)
         if leaf.kind == LEAF_ARRAY:
             if leaf.ndim and fits(leaf, tangent) and direct_memory(<cnp.ndarray>value) \
                     and direct_memory(<cnp.ndarray>tangent):
@@ -224,6 +231,8 @@ cdef class Run:
         """One leaf with the tangents of all lanes, which lie in C order."""
         cdef NDualArray x
         cdef run_leaf* leaf = &self.specs[i]
+        if level.outer is not None:
+            return lift_nested(leaf, value, seeds, level)
         if leaf.kind == LEAF_ARRAY:
             if leaf.ndim and direct_memory(<cnp.ndarray>value):
                 x = adopt_readonly(<cnp.ndarray>value, seeds, level)
@@ -241,7 +250,7 @@ cdef class Run:
         cdef Level level = Level.__new__(Level, width)
         cdef Py_ssize_t i
         cdef bint single
-        cdef list sites = None
+        cdef list given, sites = None
         if not self.guard.hold():
             sites = self.guard.enter()
             if sites is not None:
@@ -249,14 +258,17 @@ cdef class Run:
         try:
             level.enter()
             try:
+                given = inputs
                 inputs = inputs[:]
                 for i, tangent, start in zip(self.active, seeds, self.starts):
                     inputs[i] = self.lift_seeds(i, inputs[i], <cnp.ndarray>tangent, start, level)
                 if self.constant_arrays and self.guard.writes:
                     self.lift_constants(inputs, level)
                 level.inputs = inputs
+                if level.outer is not None:
+                    mark_shared(inputs, given)
                 out = self.apply(self.call if call is None else call, inputs, level)
-                single = self.direct and is_dual_object(out) and not self.stepped(out)
+                single = self.direct and of_level(out, level) and not self.stepped(out, level)
                 if single:
                     value = result_value(out, False)
                     rows = result_lanes(out)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ndual._core._dual import Facts, Run, is_dual, pooled_zeros
+from ndual._core._dual import Facts, Run, as_array, bottom, is_dual, pooled_zeros
 from ndual.errors import ArgumentTypeError, ArgumentValueError, NdualError
 
 
@@ -90,7 +90,7 @@ class ForwardRun(Run):
             passes=self.passes, dof=self.dof, holomorphic=self.holomorphic, keep=self.keep,
         )  # fmt: skip
 
-    def lane_of(self, i: int, tangent: Any) -> np.ndarray:
+    def lane_of(self, i: int, tangent: Any) -> Any:
         """A tangent of leaf i as its one lane, checked and cast."""
         return as_lane(self.leaves[i], tangent)
 
@@ -162,6 +162,9 @@ class ForwardRun(Run):
         """Rows low..high taken from a chunk; a sweep of one pass hands the chunk on as it is."""
         if chunk is None:
             return rows
+        if is_dual(chunk) or is_dual(rows):
+            # Rows that are duals of an outer derivative are a result like any other, and few.
+            return chunk[: high - low] if rows is None else np.concatenate([rows[:low], chunk[: high - low]])
         if rows is None:
             shape = (self.dof, *chunk.shape[1:])
             kept = self._kept
@@ -186,17 +189,15 @@ class ForwardRun(Run):
 
 def same_bits(a: Any, b: Any) -> bool:
     """Whether two numbers or arrays agree to the last bit."""
-    a, b = np.asarray(a), np.asarray(b)
+    a, b = np.asarray(bottom(a)), np.asarray(bottom(b))
     return bool(a.shape == b.shape and a.dtype == b.dtype and a.tobytes() == b.tobytes())
 
 
-def as_lane(leaf: Any, tangent: Any) -> np.ndarray:
+def as_lane(leaf: Any, tangent: Any) -> Any:
     """A tangent of a leaf as its one lane, cast to the dtype of the leaf."""
     if type(tangent) is np.ndarray and tangent.dtype == leaf.dtype and tangent.shape == leaf.shape:
         return tangent[None]
-    if is_dual(tangent):
-        raise NdualError(f"tangent of {leaf.name}: expected plain numbers; got a dual. Nesting is not supported yet")
-    array = np.asarray(tangent)
+    array: Any = as_array(tangent) if is_dual(tangent) else np.asarray(tangent)
     if array.dtype.kind not in "biufc" or (array.dtype.kind == "c" and not leaf.complex):
         raise ArgumentTypeError(f"tangent of {leaf.name}: expected {leaf}; got {_what(tangent, array)}")
     if array.shape != leaf.shape:

@@ -25,8 +25,7 @@ cdef inline object new_scalar():
 
 cdef inline int operand(object obj, double* value, double** partials) except -1:
     """Read a scalar operand; 0 if it is none that a float64 scalar operation understands."""
-    if Py_TYPE(obj) == nd_tls.scalar:
-        check_scalar(obj)
+    if Py_TYPE(obj) == nd_tls.scalar and (<NDual1>obj).level == nd_tls.id:
         value[0] = (<NDual1>obj).v
         partials[0] = (<NDual1>obj).p
         return 1
@@ -40,7 +39,7 @@ cdef inline int operand(object obj, double* value, double** partials) except -1:
             PyErr_Clear()
             raise OverflowError("int too large to convert to float")
         return 1
-    if type(obj) is not NDualArray and isinstance(obj, (np.integer, np.bool_, np.float32, np.float16)):
+    if not is_dual_object(obj) and isinstance(obj, (np.integer, np.bool_, np.float32, np.float16)):
         value[0] = <double>float(obj)
         return 1
     return 0
@@ -112,6 +111,7 @@ cdef object scalar_apply(Row row, int nin, const double* x, double** p, nd_loop 
 cdef object scalar_binary(Row row, object a, object b):
     cdef double x[2]
     cdef double* p[2]
+    align(a, b)
     if not row.usable[ND_F64] or nd_tls.scalar == NULL or not operand(a, &x[0], &p[0]) or not operand(b, &x[1], &p[1]):
         return binary(row, a, b)
     return scalar_apply(row, 2, x, p, row.loops[ND_F64])
@@ -120,6 +120,7 @@ cdef object scalar_binary(Row row, object a, object b):
 cdef object scalar_unary(Row row, object a):
     cdef double x[1]
     cdef double* p[1]
+    align(a, a)
     if not row.usable[ND_F64] or nd_tls.scalar == NULL or not operand(a, &x[0], &p[0]):
         return unary(row, a)
     return scalar_apply(row, 1, x, p, row.loops[ND_F64])
@@ -149,6 +150,6 @@ def _rebuild(value, tangent, level):
 cdef object reduce_dual(object obj):
     """Copies and pickles keep the partials; the level travels along, so that a stale copy is known as stale."""
     if type(obj) is NDualArray and inert(<NDualArray>obj):
-        return values(<NDualArray>obj).__reduce__()
+        return plain_value(obj, False).__reduce__()
     x = as_dual_array(obj)
     return _rebuild, (primal(obj), lanes(obj), (<NDualArray>x).buf.level)

@@ -134,15 +134,14 @@ class Storage:
                 return t
             if factor == 0:
                 return None
-        return strong_product(self.xp, factor, t)
+        return self.strong_product(factor, t)
 
-
-def strong_product(xp: Any, factor: Any, tangent: Any) -> Any:
-    """Factor * tangent in which a zero on either side annihilates infinities and NaN."""
-    product = factor * tangent
-    if bool(xp.isfinite(product).all()):
-        return product
-    return xp.where((factor == 0) | (tangent == 0), product.dtype.type(0), product)
+    def strong_product(self, factor: Any, tangent: Any) -> Any:
+        """Factor * tangent in which a zero on either side annihilates infinities and NaN."""
+        product = factor * tangent
+        if bool(self.xp.isfinite(product).all()):
+            return product
+        return self.xp.where((factor == 0) | (tangent == 0), product.dtype.type(0), product)
 
 
 HOST = Storage(np)

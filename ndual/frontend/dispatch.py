@@ -139,6 +139,8 @@ def dispatch(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
             return function(*args, **kwargs)
         rule = _RULES.get(function)
         if rule is None:
+            if _core.all_inert(args, kwargs):
+                return function(*_core.constants(args, True), **_core.constants(kwargs, True))
             return _without_rule(function, args, kwargs)
     out = kwargs.get("out")
     if out is not None:

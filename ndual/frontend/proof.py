@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from ndual import _core
 from ndual.frontend._gate import Gate, is_library
 
 DATA = (int, float, complex, str, bytes, type(None), type(Ellipsis), range, slice, np.generic, np.dtype)
@@ -92,7 +93,7 @@ class Proof:
         kind = type(value)
         if id(value) in self._intercepted or kind is Gate:
             self._fail()
-        elif isinstance(value, (*DATA, np.ufunc)) or kind is DISPATCHED:
+        elif isinstance(value, (*DATA, np.ufunc)) or kind is DISPATCHED or _core.is_dual(value):
             return
         elif kind is np.ndarray:
             if value.dtype.kind == "O":

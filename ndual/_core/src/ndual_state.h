@@ -1,5 +1,6 @@
-/* What one thread knows about the derivative it is taking: read by every operation on a dual, so it must cost one load.
- * A level has an id that is never used again; a dual whose id is not the running one is stale, foreign or nested. */
+/* What one thread knows about the derivatives it is taking: read by every operation on a dual, so it must cost one load.
+ * A level has an id that is never used again. The level at hand is that of the last operation; a dual of another id is
+ * one of an outer or inner derivative, to which the thread then turns, or it is stale or foreign. */
 #ifndef NDUAL_STATE_H
 #define NDUAL_STATE_H
 #include <Python.h>
@@ -14,12 +15,14 @@
 #endif
 
 typedef struct nd_state {
-    unsigned long long id;    /* of the running level; 0: none */
-    PyObject *level;          /* the running Level, borrowed: it outlives its run */
+    unsigned long long id;    /* of the level at hand; 0: no derivative is running */
+    PyObject *level;          /* the Level at hand, borrowed: it outlives its run */
+    PyObject *top;            /* the innermost running Level, borrowed */
+    PyObject *home;           /* the Level whose code runs: the innermost, or one further out inside of a rule; borrowed */
     PyTypeObject *scalar;     /* the scalar class of its width, NULL beyond the widest */
     int exact;                /* values of sin/cos-like rows bit-equal to NumPy's */
     int debug;
-    int compared;             /* an active value was compared */
+    int compared;             /* an active value of the level at hand was compared */
 } nd_state;
 
 static ND_THREAD nd_state nd_tls;

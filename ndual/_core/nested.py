@@ -1,0 +1,126 @@
+"""Duals of an outer derivative as a storage: how rows and rules of an inner derivative run on them.
+
+A row is evaluated in its NumPy form, by the very functions that the user calls; a rule gets an array namespace whose
+functions take duals, and whose fresh arrays may be written to by duals. So there is one set of formulas for all levels.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ndual._core import _dual
+from ndual._core.storage import Storage
+
+# Functions that hand duals to their rules themselves; all others are asked through the dispatcher.
+DISPATCHED = (np.ufunc, type(np.sum), types.BuiltinMethodType)
+FRESH = frozenset({"empty", "empty_like", "eye", "full", "full_like", "ones", "ones_like", "zeros", "zeros_like"})
+
+
+def call(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Call a public function of a library on arguments that may hold duals of outer levels."""
+    if isinstance(function, DISPATCHED) or not _dual.holds(args, kwargs):
+        return function(*args, **kwargs)
+    return _dual.dispatch_call(function, args, kwargs)
+
+
+class NestedStorage(Storage):
+    """Duals of the level below."""
+
+    def owns(self, array: Any) -> bool:
+        """Duals are told by their own class, never by what they answer for it."""
+        return False
+
+    def launch(
+        self, row: Any, ufunc: Any, values: list[Any], lanes: list[Any], width: int, dtype: Any
+    ) -> tuple[Any, Any]:
+        """As :meth:`Storage.launch`, on values and lanes that may be duals themselves."""
+        function = self._value_function(row, ufunc)
+        value = function(*values, **({} if dtype is None else {"dtype": dtype}))
+        if not hasattr(value, "dtype"):
+            value = np.asarray(value)
+        x, y = self._widened(function, values, value)
+        tangent = None
+        fresh = False
+        ndim, shape = np.ndim(_dual.bottom(value)), np.shape(_dual.bottom(value))
+        with np.errstate(all="ignore"):
+            for i, t in enumerate(lanes):
+                if t is None:
+                    continue
+                if t.ndim != ndim + 1:
+                    t = t.reshape(t.shape[:1] + (1,) * (ndim + 1 - t.ndim) + t.shape[1:])
+                term = self._term(row, i, x, y, t)
+                if term is not None:
+                    fresh = tangent is not None or term is not t
+                    tangent = term if tangent is None else tangent + term
+        if tangent is None:
+            return value, np.zeros((width, *shape), value.dtype)
+        if tangent.shape != (width, *shape):
+            tangent, fresh = np.broadcast_to(tangent, (width, *shape)), False
+        if tangent.dtype != value.dtype:
+            tangent, fresh = tangent.astype(value.dtype), True
+        return value, tangent if fresh else tangent.copy()
+
+    def strong_product(self, factor: Any, tangent: Any) -> Any:
+        """Factor * tangent with strong zeros, decided by the values at the bottom."""
+        product = factor * tangent
+        if np.isfinite(_dual.bottom(product)).all():
+            return product
+        zero = (_dual.bottom(factor) == 0) | (_dual.bottom(tangent) == 0)
+        return np.where(zero, product.dtype.type(0), product)
+
+
+class Namespace:
+    """NumPy (or one of its parts) for rules that compute with duals of a level."""
+
+    def __init__(self, level: Any, module: Any = np) -> None:
+        self._level = level
+        self._module = module
+        self.__name__ = module.__name__
+        self.ndarray = np.ndarray
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._module, name)
+        result: Any = found
+        if isinstance(found, types.ModuleType):
+            result = Namespace(self._level, found)
+        elif name in FRESH and self._module is np:
+            result = self._fresh(found)
+        elif callable(found) and not isinstance(found, (type, *DISPATCHED)):
+            result = lambda *args, **kwargs: call(found, args, kwargs)  # noqa: E731
+        self.__dict__[name] = result
+        return result
+
+    def _fresh(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        def make(*args: Any, **kwargs: Any) -> Any:
+            array = function(*args, **kwargs)
+            if type(array) is np.ndarray and array.dtype.kind in "fc":
+                return _dual.lazy_at(array, self._level)
+            return array
+
+        return make
+
+    def asarray(self, obj: Any, dtype: Any = None) -> Any:
+        """As NumPy's, for duals and lists of them too."""
+        if isinstance(obj, list | tuple) and _dual.holds((obj,), {}):
+            obj = np.stack(obj)
+        if not _dual.is_dual(obj):
+            return np.asarray(obj, dtype)
+        if dtype is not None and obj.dtype != dtype:
+            return obj.astype(dtype)
+        return _dual.as_array(obj)
+
+    def array(self, obj: Any, dtype: Any = None) -> Any:
+        """As :meth:`asarray`, but always a copy."""
+        return self.asarray(obj, dtype).copy()
+
+    def ascontiguousarray(self, obj: Any) -> Any:
+        """As NumPy's."""
+        array = self.asarray(obj)
+        return array.copy() if _dual.is_dual(array) else np.ascontiguousarray(array)
+
+
+NESTED = NestedStorage(np)
