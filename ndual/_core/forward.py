@@ -96,7 +96,7 @@ def _structured(rule: Structured, function: Any, args: tuple[Any, ...], kwargs: 
     dy = rule.jvp(xp, y, values, lanes, **params)
     if isinstance(y, tuple | list):
         if any(t is None for t in dy):
-            _core.mark_compared()
+            _core.compared(some)
         results = [v if t is None else _core.wrap(v, t, level, arrays, low) for v, t in zip(y, dy, strict=True)]
         return type(y)(*results) if hasattr(y, "_fields") else type(y)(results)
     return _core.wrap(y, dy, level, arrays, low)
