@@ -20,6 +20,7 @@ from ndual.errors import (
 from ndual.frontend.dispatch import install as _install
 from ndual.frontend.lift import lift
 from ndual.prepare import prepare_derivative, prepare_gradient, prepare_jacobian
+from ndual.second import hessian, hvp, prepare_hessian
 
 _install()
 __version__ = "0.1.0"
@@ -41,12 +42,15 @@ __all__ = [
     "errors",
     "get_include",
     "grad",
+    "hessian",
+    "hvp",
     "jacfwd",
     "jacobian",
     "jvp",
     "lift",
     "prepare_derivative",
     "prepare_gradient",
+    "prepare_hessian",
     "prepare_jacobian",
     "stop_gradient",
     "value_and_grad",
