@@ -111,14 +111,17 @@ cdef object quick_map(Row row, NDualArray x, NDualArray y, const void* constant,
 
 
 cdef object unary(Row row, object a):
+    cdef NDualArray r
     if type(a) is NDualArray and quick(row, <NDualArray>a):
         return quick_map(row, <NDualArray>a, None, NULL, False)
-    return general(row, (a,), None, None, None)
+    r = direct(row, 1, a, None, None)
+    return general(row, (a,), None, None, None) if r is None else finish(r)
 
 
 cdef object binary(Row row, object a, object b):
     cdef double c
     cdef float f
+    cdef NDualArray r
     if type(a) is NDualArray and quick(row, <NDualArray>a):
         if type(b) is NDualArray:
             if (quick(row, <NDualArray>b) and (<NDualArray>a).typenum == (<NDualArray>b).typenum
@@ -137,6 +140,9 @@ cdef object binary(Row row, object a, object b):
             return quick_map(row, <NDualArray>b, None, &c, True)
         f = <float>c
         return quick_map(row, <NDualArray>b, None, &f, True)
+    r = direct(row, 2, a, b, None)
+    if r is not None:
+        return finish(r)
     if not (understood(a) and understood(b)):
         return NotImplemented
     return general(row, (a, b), None, None, None)

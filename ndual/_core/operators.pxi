@@ -5,6 +5,8 @@ cdef object inplace(Row row, NDualArray x, object b):
     check_level(x.buf.level)
     if x.flags_ & NSCALAR:
         return binary(row, x, b)
+    if direct(row, 2, x, b, x) is not None:
+        return x
     if not understood(b):
         return NotImplemented
     check_not_inner(x.buf.level, b)

@@ -71,6 +71,9 @@ cdef object ufunc_with(Row row, tuple inputs, dict kwargs):
         if type(out) is not NDualArray:
             raise lost(f"{row.name}(…, out=) into a plain array",
                        "Let the function return a new array, or make the output with np.empty_like(x)")
+        if mask is True and dtype is None and row.nin <= 2 and direct(
+                row, row.nin, inputs[0], inputs[row.nin - 1], <NDualArray>out) is not None:
+            return out
         check_level((<NDualArray>out).buf.level)
         for operand_ in inputs:
             check_not_inner((<NDualArray>out).buf.level, operand_)

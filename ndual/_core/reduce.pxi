@@ -171,6 +171,14 @@ cdef object transpose(NDualArray x, object axes):
     if x.flags_ & NSCALAR and not axes:
         return x
     if axes is None:
+        if x.device_v is None:
+            y = new_view(x, n)
+            for i in range(n):
+                y.shape_[i] = x.shape_[n - 1 - i]
+                y.vs[i] = x.vs[n - 1 - i]
+                y.ts[i] = x.ts[n - 1 - i]
+            update_flags(y)
+            return y
         axes = range(n - 1, -1, -1)
     axes = [operator.index(a) for a in axes]
     if sorted([a + n if a < 0 else a for a in axes]) != list(range(n)):
