@@ -34,7 +34,7 @@ ROOMS = {
     "second": {"errors", "outputs", "plan", "api", "prepare"},
     "testing": {"errors", "_core", "config", "frontend", "rules", "api"},
     "numpy": {"frontend"},
-    "scipy": {"errors", "_core", "config", "structure", "outputs", "chunk", "plan", "api", "prepare"},
+    "scipy": {"errors", "_core", "config", "structure", "outputs", "chunk", "plan", "api", "prepare", "second"},
     "job": {"", "scipy"},
     "__main__": {"job"},
 }

@@ -65,6 +65,28 @@ class Jacobian:
         self.problem.jac(self.x)
 
 
+class Hessian:
+    """Second derivatives, and the product that needs no matrix."""
+
+    params = (2, 10, 100)
+    param_names = ("n",)
+
+    def setup(self, n):
+        self.x = np.linspace(-1.0, 1.0, n)
+        self.problem = ndual.scipy.problem(rosen)
+        self.constraint = ndual.scipy.problem(squares)
+        self.weights = np.ones(n)
+
+    def time_hess(self, n):
+        self.problem.hess(self.x)
+
+    def time_hessp(self, n):
+        self.problem.hessp(self.x, self.weights)
+
+    def time_weighted_hess(self, n):
+        self.constraint.weighted_hess(self.x, self.weights)
+
+
 class Nested:
     """Parameters in a dict beside the same ones in a vector."""
 

@@ -12,7 +12,8 @@ from ndual.errors import ArgumentValueError
 from ndual.plan import check_mode
 from ndual.scipy.engines import Memo
 from ndual.scipy.parameters import Parameters
-from ndual.scipy.vectors import as_args, as_vector, check_callable
+from ndual.scipy.vectors import as_args, as_vector, check_callable, fresh
+from ndual.second import hessian, hvp
 
 __all__ = ["Problem", "problem"]
 
@@ -39,6 +40,9 @@ class Problem:
         self._parameters = None if x0 is None else Parameters(x0)
         self._call = f if self._parameters is None else _of_vector(f, self._parameters.restore)
         self._memo = Memo(self._call, 0, chunk_size, gradient=True)
+        self._number = _number(self._call)
+        self._hessian = hessian(self._number, chunk_size=chunk_size)
+        self._weighted = hessian(_weighted(self._call), chunk_size=chunk_size)
 
     def __reduce__(self) -> Any:
         return type(self), self._made
@@ -59,8 +63,25 @@ class Problem:
         """Both, for solvers that take ``jac=True``."""
         return self._memo.both(as_vector(x), args or self._args)
 
+    def hess(self, x: Any, *args: Any) -> np.ndarray:
+        """The Hessian ``(n, n)`` of a scalar f."""
+        found: np.ndarray = fresh(self._hessian(as_vector(x), *(args or self._args)))
+        return found
+
+    def hessp(self, x: Any, p: Any, *args: Any) -> np.ndarray:
+        """The Hessian of a scalar f times the vector p, without the Hessian."""
+        given = args or self._args
+        x = as_vector(x)
+        found: np.ndarray = fresh(hvp(self._number, (x, *given), (as_vector(p), *[None] * len(given)))[2])
+        return found
+
+    def weighted_hess(self, x: Any, v: Any, *args: Any) -> np.ndarray:
+        """The sum of the Hessians ``(n, n)`` of all outputs of f, each times its entry of v."""
+        found: np.ndarray = fresh(self._weighted(as_vector(x), as_vector(v), *(args or self._args)))
+        return found
+
     def nonlinear_constraint(self, lb: Any, ub: Any, keep_feasible: Any = False) -> Any:
-        """The constraint ``lb <= f(x) <= ub`` with its Jacobian.
+        """The constraint ``lb <= f(x) <= ub`` with Jacobian and Hessian.
 
         Parameters
         ----------
@@ -84,7 +105,7 @@ class Problem:
         """
         from scipy.optimize import NonlinearConstraint
 
-        return NonlinearConstraint(self.fun, lb, ub, jac=self.jac, keep_feasible=keep_feasible)
+        return NonlinearConstraint(self.fun, lb, ub, jac=self.jac, hess=self.weighted_hess, keep_feasible=keep_feasible)
 
     def constraint(self, type: str = "ineq") -> dict[str, Any]:  # noqa: A002 (SciPy's own name)
         """The constraint ``f(x) >= 0`` or ``f(x) == 0`` as a dictionary, for SLSQP, COBYLA and trust-constr.
@@ -157,6 +178,26 @@ def _of_vector(f: Callable[..., Any], restore: Callable[[Any], Any]) -> Callable
     return lambda x, *args: f(restore(x), *args)
 
 
+def _number(call: Callable[..., Any]) -> Callable[..., Any]:
+    """The function with its one number out of the array that SciPy lets it come in."""
+
+    def number(x: Any, *args: Any) -> Any:
+        out = call(x, *args)
+        return out[0] if np.shape(out) == (1,) else out
+
+    return number
+
+
+def _weighted(call: Callable[..., Any]) -> Callable[..., Any]:
+    def weighted(x: Any, v: Any, *args: Any) -> Any:
+        out = call(x, *args)
+        if isinstance(out, list | tuple):
+            out = np.stack(out)
+        return np.sum(v * np.reshape(out, (-1,)))
+
+    return weighted
+
+
 def problem(
     f: Callable[..., Any], args: Any = (), *, x0: Any = None, chunk_size: int | None = None, mode: str = "auto"
 ) -> Problem:
@@ -182,7 +223,7 @@ def problem(
     Returns
     -------
     Problem
-        With ``fun(x)``, ``jac(x)``, ``fun_and_jac(x)`` for a vector `x` of shape
+        With ``fun(x)``, ``jac(x)``, ``fun_and_jac(x)``, ``hess(x)`` and ``hessp(x, p)`` for a vector `x` of shape
         ``(n,)``. A derivative has shape ``(n,)`` where `f` returns one number, as a number or in an array of shape
         ``(1,)``, and ``(m, n)`` where it returns ``(m,)``.
         ``constraint`` and ``nonlinear_constraint`` make constraints of `f`, and with `x0` there are ``x0`` as a vector,

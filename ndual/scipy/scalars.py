@@ -10,7 +10,7 @@ import numpy as np
 from ndual.api import jvp
 from ndual.errors import ArgumentTypeError
 from ndual.plan import check_mode
-from ndual.scipy.vectors import as_args, as_state, check_callable, fresh
+from ndual.scipy.vectors import as_args, as_state, check_callable, fresh, refuse_dual
 
 __all__ = ["Scalar", "scalar"]
 
@@ -18,14 +18,14 @@ KINDS = "fiubc"
 
 
 class Scalar:
-    """A function of one number with its derivative; made by :func:`scalar`.
+    """A function of one number with its first and second derivative; made by :func:`scalar`.
 
     Examples
     --------
     >>> import ndual.scipy
     >>> s = ndual.scipy.scalar(lambda x: x**3)
-    >>> s.fun(2.0), s.fprime(2.0)
-    (8.0, 12.0)
+    >>> s.fun(2.0), s.fprime(2.0), s.fprime2(2.0)
+    (8.0, 12.0, 12.0)
     """
 
     def __init__(self, f: Callable[..., Any], args: Any, mode: str) -> None:
@@ -35,6 +35,7 @@ class Scalar:
         self._f = f
         self._args = as_args(args)
         self._slope = _along(f)
+        self._bend = _along(self._slope)
 
     def __reduce__(self) -> Any:
         return type(self), self._made
@@ -47,11 +48,21 @@ class Scalar:
         """The derivative at x."""
         return self.fun_and_fprime(x, *args)[1]
 
+    def fprime2(self, x: Any, *args: Any) -> Any:
+        """The second derivative at x."""
+        return self.fun_and_fprimes(x, *args)[2]
+
     def fun_and_fprime(self, x: Any, *args: Any) -> tuple[Any, Any]:
         """Value and derivative, for ``root_scalar`` with ``fprime=True``."""
         x = _point(x)
         value, slope = self._slope(x, *(args or self._args))
         return _elementwise(x, value, slope)
+
+    def fun_and_fprimes(self, x: Any, *args: Any) -> tuple[Any, Any, Any]:
+        """Value, first and second derivative, for ``root_scalar`` with ``fprime=True, fprime2=True``."""
+        x = _point(x)
+        (value, slope), (_, bend) = self._bend(x, *(args or self._args))
+        return (*_elementwise(x, value, slope), fresh(bend, KINDS))
 
     def __repr__(self) -> str:
         return f"<ndual.scipy scalar of {getattr(self._f, '__qualname__', self._f)!s}>"
@@ -68,6 +79,7 @@ def _one(x: Any) -> Any:
 
 def _point(x: Any) -> Any:
     """SciPy's x: a float or complex number, or an array of its own."""
+    refuse_dual(x, "x")
     if np.ndim(x):
         return as_state(x).copy()
     return complex(x) if np.iscomplexobj(x) else float(x)
@@ -83,7 +95,7 @@ def _elementwise(x: Any, value: Any, slope: Any) -> tuple[Any, Any]:
 
 
 def scalar(f: Callable[..., Any], args: Any = (), *, mode: str = "auto") -> Scalar:
-    """Give a function of one number to ``newton`` or ``root_scalar`` together with its exact derivative.
+    """Give a function of one number to ``newton`` or ``root_scalar`` together with its exact derivatives.
 
     Parameters
     ----------
@@ -98,7 +110,8 @@ def scalar(f: Callable[..., Any], args: Any = (), *, mode: str = "auto") -> Scal
     Returns
     -------
     Scalar
-        With ``fun``, ``fprime``, and with ``fun_and_fprime`` for ``root_scalar(…, fprime=True)``.
+        With ``fun``, ``fprime``, ``fprime2``, and with ``fun_and_fprime`` and ``fun_and_fprimes`` for
+        ``root_scalar(…, fprime=True)`` and ``root_scalar(…, fprime=True, fprime2=True)``.
 
     Raises
     ------
