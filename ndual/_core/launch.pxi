@@ -14,6 +14,8 @@ cdef object general(Row row, tuple args, object out, object mask, object dtype):
             if (<NDualArray>o).device_v is not None:
                 storage = (<NDualArray>o).storage_
     if level is None:
+        if out is None:
+            raise TypeError(f"expected a dual among the operands of {row.name}; got none")
         level = (<NDualArray>out).buf.level
         if (<NDualArray>out).device_v is not None:
             storage = (<NDualArray>out).storage_
