@@ -239,6 +239,22 @@ def test_each_derivative_starts_from_the_default_as_it_is():
         ndual.grad(lambda x: f(x, own))(3.0)
 
 
+def test_nested_derivatives_start_from_the_buffer_of_the_one_around():
+    @ndual.lift
+    def keep(x, memory=np.zeros(1)):  # noqa: B008
+        memory[0] = memory[0] + x
+        return memory[0]
+
+    def outer(x):
+        keep(x)
+        slope = ndual.grad(lambda y: keep(y) * y)(2.0)  # of (x + y) * y
+        return slope * keep(0.0)  # (x + 2 * 2) * x: what was written inside ended there
+
+    assert value_and_slope(outer) == (21.0, 10.0)
+    assert ndual.grad(ndual.grad(by_buffer))(3.0) == 2.0
+    assert ndual.grad(ndual.grad(cube))(3.0) == 18.0
+
+
 def test_integer_buffers_take_plain_values_or_raise():
     f = ndual.lift(lambda x, counts=np.zeros(2, int): (counts.fill(int(x)), counts[0] * x)[1])  # noqa: B008
     assert value_and_slope(f) == (9.0, 3.0)

@@ -70,21 +70,23 @@ def array(
 
 
 def buffer(default: np.ndarray) -> Any:
-    """The buffer of this derivative for an array that is older; it starts from what the array holds."""
-    level = _running()
-    if level.buffers is None:
-        level.buffers = {}
-    found = level.buffers.get(id(default))
-    if found is None:
-        # The array itself is kept too, so that its identity is not given to another one.
-        found = level.buffers[id(default)] = default, _core.lazy(default.copy())
-    return found[1]
+    """The buffer of this derivative for an array that is older; it starts from what the array holds.
 
-
-def _running() -> _core.Level:
-    level = _core.current_level()
+    In a nested derivative that is what the buffer of the one around it holds.
+    """
+    level: _core.Level | None = _core.current_level()
     assert level is not None  # lifted code asks only while there is one
-    return level
+    own = level.buffers = {} if level.buffers is None else level.buffers
+    while level is not None and id(default) not in (level.buffers or ()):
+        level = level.outer
+    known = None if level is None else level.buffers[id(default)][1]  # type: ignore[index]
+    if id(default) not in own:
+        made = _core.lazy(default.copy())
+        if known is not None:
+            made[...] = known
+        # The array itself is kept too, so that its identity is not given to another one.
+        own[id(default)] = default, made
+    return own[id(default)][1]
 
 
 TYPES: dict[type, Any] = {float: number, complex: complex_number, np.ndarray: array}
