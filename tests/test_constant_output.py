@@ -48,7 +48,7 @@ STEPS = {
 CONSTANTS = {
     "size": lambda x: 1.0 * np.size(x) * x.size * len(x),
     "shape": lambda x: np.sum(np.zeros(x.shape)) + np.shape(x)[0],
-    "dtype": lambda x: 1.0 if x.dtype == float and np.result_type(x, 1.0) == float else 0.0,
+    "dtype": lambda x: 1.0 if x.dtype == float and np.result_type(x, 1.0) == np.dtype(float) else 0.0,
     "a type": lambda x: 1.0 if isinstance(x, np.ndarray) and not np.iscomplexobj(x) else 0.0,
     "a constant": lambda x: 3.0,
     "stop_gradient": lambda x: np.sum(ndual.stop_gradient(x)),
