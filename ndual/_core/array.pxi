@@ -46,7 +46,7 @@ cdef class NDualArray:
     def __mod__(a, b): return binary(ROW_REMAINDER, a, b)
     def __divmod__(a, b): return binary(ROW_FLOOR_DIVIDE, a, b), binary(ROW_REMAINDER, a, b)
     def __pow__(a, b, modulus): return power(a, b) if modulus is None else NotImplemented
-    def __matmul__(a, b): return product(np_matmul, a, b)
+    def __matmul__(a, b): return product(np_matmul, a, b) if understood(a) and understood(b) else NotImplemented
     def __neg__(self): return unary(ROW_NEGATIVE, self)
     def __pos__(self): return unary(ROW_POSITIVE, self)
     def __abs__(self): return unary(ROW_ABSOLUTE, self)

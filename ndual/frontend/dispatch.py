@@ -21,13 +21,16 @@ from ndual.frontend import _methods, creation
 from ndual.rules import elementwise, registry
 
 _RULES: dict[Any, registry.Rule | Callable[..., Any]] = {}
-_LIBRARIES = ("numpy", "scipy.special", "scipy.linalg")
+_LIBRARIES: set[str] = set()
 _seen: set[str] = set()
 _refused: dict[Any, str] = {}
 
 
 def fill() -> bool:
     """Bind rows and rules of the libraries that have been imported since the last time; False if there are none."""
+    if not _LIBRARIES:
+        _LIBRARIES.update(dotted.rpartition(".")[0] for dotted in (*registry.RULES, *creation.HANDLERS))
+        _LIBRARIES.update(name.rpartition(".")[0] for row in elementwise.TABLE.values() for name in row.serves)
     fresh = [name for name in _LIBRARIES if name in sys.modules and name not in _seen]
     if not fresh:
         return False
@@ -38,7 +41,7 @@ def fill() -> bool:
         function = registry.lookup(rule_names)
         if function is not None:
             _refused[function] = reason
-    for root in ("numpy", "scipy", "math", "cmath"):
+    for root in ("numpy", "scipy", "math", "cmath", "ndual"):
         _RULES.update(registry.resolve(root))
     for dotted, handler in creation.HANDLERS.items():
         function = registry.lookup(dotted)

@@ -18,7 +18,7 @@ import numpy as np
 
 from ndual._core._dual import Facts, forget_swaps
 from ndual.config import settings
-from ndual.frontend import creation, dispatch
+from ndual.frontend import creation, dispatch, sparse
 from ndual.frontend._gate import Gate, TypeGate, is_library, type_gate
 from ndual.frontend.proof import DISPATCHED, Proof
 from ndual.rules import elementwise, registry
@@ -130,6 +130,7 @@ class Room:
         if len(sys.modules) != self.modules:
             modules = dict(sys.modules)
             self._make_gates()
+            sparse.install()
             for name, module in modules.items():
                 if isinstance(module, types.ModuleType) and not passed_over(name):
                     self._scan(vars(module))
@@ -144,7 +145,7 @@ class Room:
             if function is None or isinstance(function, np.ufunc | type) or not callable(function):
                 continue
             made = dotted in creation.NAMES
-            if type(function) is DISPATCHED and not made:
+            if (type(function) is DISPATCHED and not made) or dotted.startswith("ndual."):
                 continue
             if type(function) is not Gate and id(function) not in self._gates:
                 iterates = dotted in creation.ITERATES
