@@ -1,11 +1,11 @@
-"""Integration of samples: the Python functions of scipy.integrate, as compositions in SciPy's order of operations."""
+"""scipy.integrate: its functions of samples, as compositions in SciPy's order of operations, and quad by its bounds."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from ndual.rules.registry import composition
-from ndual.rules.support import one_axis
+from ndual.rules.registry import composition, structured
+from ndual.rules.support import one_axis, refuse
 
 
 def _cut(axis: int, start: Any, stop: Any, step: Any = None) -> tuple[slice, ...]:
@@ -61,3 +61,30 @@ def simpson(xp: Any, y: Any, x: Any = None, *, dx: Any = 1.0, axis: int = -1) ->
     beta = (h1**2 + 3.0 * h0 * h1) / (6 * h0)
     eta = h1**3 / (6 * h0 * (h0 + h1))
     return _parabolas(xp, y, n - 3, h, dx, axis) + (alpha * at(y, -1) + beta * at(y, -2) - eta * at(y, -3))
+
+
+def _at_bounds(x: tuple[Any, Any], func: Any, args: Any, weight: Any) -> tuple[Any, Any]:
+    """The integrand at both ends; at infinity it is zero, or there would be no integral."""
+    if weight is not None:
+        raise refuse("scipy.integrate.quad", "weight=", "Multiply the integrand by it.")
+    args = args if isinstance(args, tuple) else (args,)
+    low, high = (func(float(end), *args) if abs(end) < float("inf") else 0.0 for end in x)
+    return -low, high
+
+
+def _quad_vjp(
+    xp: Any, w: Any, y: Any, x: tuple[Any, Any], func: Any, args: Any, weight: Any, **_: Any
+) -> tuple[Any, Any]:
+    low, high = _at_bounds(x, func, args, weight)
+    return w[0] * low, w[0] * high
+
+
+@structured(
+    "scipy.integrate.quad", "(func) a b", _quad_vjp, args=(), full_output=0, epsabs=1.49e-8, epsrel=1.49e-8, limit=50,
+    points=None, weight=None, wvar=None, wopts=None, maxp1=50, limlst=50, complex_func=False,
+)  # fmt: skip
+def quad(xp: Any, y: Any, x: tuple[Any, Any], dx: tuple[Any, Any], func: Any, args: Any, weight: Any, **_: Any) -> Any:
+    """The integrand at an end, times what the end moves. By what the integrand holds there is no rule."""
+    ends = zip(_at_bounds(x, func, args, weight), dx, strict=True)
+    moved = [value * t for value, t in ends if t is not None]
+    return (sum(moved[1:], moved[0]), *(None,) * (len(y) - 1))

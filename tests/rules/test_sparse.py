@@ -14,8 +14,6 @@ D = np.array([[1.0, 0, 2], [0, 0, 3], [4, 5, 0], [0, 6, 0]])
 X, Z = np.array([0.5, -1.0, 2.0]), np.array([1.0, 2.0, -1.0, 0.5])
 KINDS = ("csr", "csc", "coo", "dia", "bsr", "dok", "lil")
 FORMATS = [f"{name}_{kind}" for name in KINDS for kind in ("matrix", "array")]
-    f"{name}_{kind}" for name in ("csr", "csc", "coo", "dia", "bsr", "dok", "lil") for kind in ("matrix", "array")
-]
 
 
 @pytest.mark.parametrize("name", FORMATS)
