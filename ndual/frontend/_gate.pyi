@@ -39,9 +39,11 @@ class TypeGate(type):
     """The metaclass of the stand-ins for NumPy's number types."""
 
     original: Any
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any: ...
 
 def type_gate(original: type, dispatch: Callable[..., Any]) -> TypeGate: ...
 
+@disjoint_base
 class Default:
     """What lifted code does to an argument whose default is an array, which is older than the derivative."""
 
