@@ -13,7 +13,7 @@ from ndual import _core
 from ndual._core.nested import call
 from ndual.errors import NoRuleError
 from ndual.rules.registry import Bilinear, Composition, Linear, Passive, Rule, Structured
-from ndual.rules.support import sum_of_products
+from ndual.rules.support import array_of, sum_of_products
 
 
 def apply(rule: Rule, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -83,6 +83,9 @@ def _bilinear(rule: Bilinear, function: Any, args: tuple[Any, ...], kwargs: dict
 
 def _structured(rule: Structured, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], level: Any) -> Any:
     arrays, params = rule.bind(args, kwargs)
+    if any(type(a) in (list, tuple) and first_dual(a) is not None for a in arrays):
+        xp = _core.namespace(first_dual(arrays))
+        arrays = tuple(array_of(xp, a) if type(a) in (list, tuple) else a for a in arrays)
     split = [parts(a, level) for a in arrays]
     some = next((a for a in arrays if _core.is_active(a, level)), None)
     if some is None or first_dual(params) is not None:

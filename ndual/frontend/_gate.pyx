@@ -91,7 +91,7 @@ scipy._lib.array_api_extra._lib._at scipy._lib.array_api_extra._lib._funcs scipy
 scipy._lib.array_api_compat._internal scipy._lib.array_api_compat.common._aliases
 scipy.optimize._optimize
 scipy.stats._continuous_distns scipy.stats._discrete_distns scipy.stats._distn_infrastructure
-scipy.stats._covariance scipy.stats._multivariate
+scipy.stats._covariance scipy.stats._multivariate scipy.special._basic scipy.special._spherical_bessel
 """.split())
 
 

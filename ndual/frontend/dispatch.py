@@ -18,7 +18,7 @@ from ndual import _core
 from ndual._core import forward
 from ndual.errors import NoRuleError
 from ndual.frontend import _methods, creation
-from ndual.rules import elementwise, registry
+from ndual.rules import elementwise, refused, registry
 
 _RULES: dict[Any, registry.Rule | Callable[..., Any]] = {}
 _LIBRARIES: set[str] = set()
@@ -37,7 +37,7 @@ def fill() -> bool:
     _seen.update(fresh)
     for row in elementwise.TABLE.values():
         _bind_row(row)
-    for rule_names, reason in elementwise.REFUSED.items():
+    for rule_names, reason in (elementwise.REFUSED | refused.REFUSED).items():
         function = registry.lookup(rule_names)
         if function is not None:
             _refused[function] = reason
@@ -216,6 +216,11 @@ swapaxes take choose nonzero searchsorted put argpartition
 """
 
 
+def _partition(self: Any, kth: Any, axis: int = -1, kind: str = "introselect", order: Any = None) -> None:
+    """The method works in place, the function does not."""
+    self[...] = dispatch(np.partition, (self, kth, axis, kind, order), {})
+
+
 def install() -> None:
     """Fill the core's dispatcher slot and its methods; called once, when ndual is imported."""
     importlib.import_module("ndual.rules")
@@ -225,5 +230,9 @@ def install() -> None:
     registry.on_undefined(_core.note_undefined)
     registry.KERNELS["cholesky_lanes"] = _core.cholesky_lanes
     registry.KERNELS["tri_apply"] = _core.triangle_times_vector
-    _core.set_methods({name: _method(name) for name in _METHOD_NAMES.split()} | {"compress": _method("compress", 1)})
-    _core.set_methods({"__array_namespace__": _array_namespace})
+    special: dict[str, Callable[..., Any]] = {
+        "compress": _method("compress", 1),
+        "partition": _partition,
+        "__array_namespace__": _array_namespace,
+    }
+    _core.set_methods({name: _method(name) for name in _METHOD_NAMES.split()} | special)

@@ -21,7 +21,7 @@ from ndual.config import settings
 from ndual.frontend import creation, dispatch, sparse
 from ndual.frontend._gate import Gate, TypeGate, is_library, type_gate
 from ndual.frontend.proof import DISPATCHED, Proof
-from ndual.rules import elementwise, registry
+from ndual.rules import elementwise, refused, registry
 
 GATES = (Gate, TypeGate)
 Site = tuple[dict[str, Any], str, Any, Any]
@@ -140,7 +140,7 @@ class Room:
 
     def _make_gates(self) -> None:
         rows = (dotted for row in elementwise.TABLE.values() for dotted in names_of(row.serves))
-        for dotted in (*registry.RULES, *creation.NAMES, *rows, *creation.EVERYWHERE):
+        for dotted in (*registry.RULES, *creation.NAMES, *refused.REFUSED, *rows, *creation.EVERYWHERE):
             function = registry.lookup(dotted)
             if function is None or isinstance(function, np.ufunc | type) or not callable(function):
                 continue

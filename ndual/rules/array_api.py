@@ -41,8 +41,8 @@ def astype(xp: Any, x: Any, dtype: Any, /, *, copy: bool = True, device: Any = N
 
 @composition("numpy.unique_values")
 def unique_values(xp: Any, x: Any) -> Any:
-    """The values alone, each NaN by itself; in what order is not promised."""
-    return xp.unique(x, equal_nan=False)
+    """The values alone, each NaN by itself, in the order in which NumPy finds them."""
+    return xp.unique(x, equal_nan=False, sorted=False)
 
 
 @composition("numpy.unique_counts")

@@ -1,6 +1,6 @@
-"""Rows of the table for SciPy's Bessel and related functions, elliptic integrals and orthogonal polynomials.
+"""Rows of the table for SciPy's Bessel and related functions and elliptic integrals.
 
-Derivatives follow from the neighbouring orders; by the order itself there is none.
+Derivatives follow from the neighbouring orders; by the order of J, Y, I and K there are integrals (``parameters``).
 """
 
 from __future__ import annotations
@@ -8,11 +8,11 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from ndual.rules.row import NONNEGATIVE, NONZERO, POSITIVE, REAL, Elementwise, Interval, row
+from ndual.rules.row import NONZERO, POSITIVE, REAL, Elementwise, Interval, row
 from ndual.rules.special_rows import ORDER, SHAPE, horner
 
+BESSEL_ORDER = Interval(0.0, 40.0, "[", draw=(0.1, 5.0))
 BELOW_ONE = Interval(-math.inf, 1.0, draw=(-2.0, 1.0))
-WITHIN_ONE = Interval(-1.0, 1.0, "[]")
 ANGLE = Interval(draw=(-1.5, 1.5))
 
 
@@ -72,61 +72,65 @@ BESSEL_ROWS = (
     row(
         "jv",
         "jv(x0, x1)",
-        (None, "0.5 * (jv(x0 - 1, x1) - jv(x0 + 1, x1))"),
-        (ORDER, POSITIVE),
+        ("jv_order(x0, x1)", "0.5 * (jv(x0 - 1, x1) - jv(x0 + 1, x1))"),
+        (BESSEL_ORDER, POSITIVE),
         "scipy.special.jv scipy.special.jn",
         kind="holomorphic",
+        complex_partials=(None, "0.5 * (jv(x0 - 1, x1) - jv(x0 + 1, x1))"),
     ),
     row(
         "yv",
         "yv(x0, x1)",
-        (None, "0.5 * (yv(x0 - 1, x1) - yv(x0 + 1, x1))"),
-        (ORDER, POSITIVE),
+        ("yv_order(x0, x1)", "0.5 * (yv(x0 - 1, x1) - yv(x0 + 1, x1))"),
+        (BESSEL_ORDER, POSITIVE),
         "scipy.special.yv",
         kind="holomorphic",
+        complex_partials=(None, "0.5 * (yv(x0 - 1, x1) - yv(x0 + 1, x1))"),
     ),
     row(
         "iv",
         "iv(x0, x1)",
-        (None, "0.5 * (iv(x0 - 1, x1) + iv(x0 + 1, x1))"),
-        (ORDER, POSITIVE),
+        ("y * iv_order(x0, x1)", "0.5 * (iv(x0 - 1, x1) + iv(x0 + 1, x1))"),
+        (BESSEL_ORDER, POSITIVE),
         "scipy.special.iv",
         kind="holomorphic",
+        complex_partials=(None, "0.5 * (iv(x0 - 1, x1) + iv(x0 + 1, x1))"),
     ),
     row(
         "kv",
         "kv(x0, x1)",
-        (None, "-0.5 * (kv(x0 - 1, x1) + kv(x0 + 1, x1))"),
-        (ORDER, POSITIVE),
+        ("exp(-x1) * kve_order(x0, x1)", "-0.5 * (kv(x0 - 1, x1) + kv(x0 + 1, x1))"),
+        (BESSEL_ORDER, POSITIVE),
         "scipy.special.kv",
         kind="holomorphic",
+        complex_partials=(None, "-0.5 * (kv(x0 - 1, x1) + kv(x0 + 1, x1))"),
     ),
     row(
         "jve",
         "jve(x0, x1)",
-        (None, "0.5 * (jve(x0 - 1, x1) - jve(x0 + 1, x1))"),
-        (ORDER, POSITIVE),
+        ("jv_order(x0, x1)", "0.5 * (jve(x0 - 1, x1) - jve(x0 + 1, x1))"),
+        (BESSEL_ORDER, POSITIVE),
         "scipy.special.jve",
     ),
     row(
         "yve",
         "yve(x0, x1)",
-        (None, "0.5 * (yve(x0 - 1, x1) - yve(x0 + 1, x1))"),
-        (ORDER, POSITIVE),
+        ("yv_order(x0, x1)", "0.5 * (yve(x0 - 1, x1) - yve(x0 + 1, x1))"),
+        (BESSEL_ORDER, POSITIVE),
         "scipy.special.yve",
     ),
     row(
         "ive",
         "ive(x0, x1)",
-        (None, "0.5 * (ive(x0 - 1, x1) + ive(x0 + 1, x1)) - sign(x1) * y"),
-        (ORDER, POSITIVE),
+        ("y * iv_order(x0, x1)", "0.5 * (ive(x0 - 1, x1) + ive(x0 + 1, x1)) - sign(x1) * y"),
+        (BESSEL_ORDER, POSITIVE),
         "scipy.special.ive",
     ),
     row(
         "kve",
         "kve(x0, x1)",
-        (None, "y - 0.5 * (kve(x0 - 1, x1) + kve(x0 + 1, x1))"),
-        (ORDER, POSITIVE),
+        ("kve_order(x0, x1)", "y - 0.5 * (kve(x0 - 1, x1) + kve(x0 + 1, x1))"),
+        (BESSEL_ORDER, POSITIVE),
         "scipy.special.kve",
     ),
     row(
@@ -189,6 +193,12 @@ BESSEL_ROWS = (
     row("keip", "keip(x0)", ("ker(x0) - y / x0",), POSITIVE, "scipy.special.keip"),
 )
 
+# An amplitude is a number of half turns, each of which adds two complete integrals, and a rest.
+TURNS = "rint(x0 / pi)"
+TURN = f"sin(x0 - pi * {TURNS})"
+ANGLES = "cos(x0) ** 2, 1, 1 - x1 * sin(x0) ** 2"
+OTHER = "cos(x0) ** 2, 1 - x1 * sin(x0) ** 2, 1"
+
 INTEGRALS = (
     row("exp1", "exp1(x0)", ("-exp(-x0) / x0",), POSITIVE, "scipy.special.exp1", kind="holomorphic"),
     row("expi", "expi(x0)", ("exp(x0) / x0",), NONZERO, "scipy.special.expi", kind="holomorphic"),
@@ -210,6 +220,9 @@ INTEGRALS = (
         kind="holomorphic",
     ),
     row("wrightomega", "wrightomega(x0)", ("y / (1 + y)",), REAL, "scipy.special.wrightomega", kind="holomorphic"),
+    row("itstruve0", "itstruve0(x0)", ("struve(0, x0)",), POSITIVE, "scipy.special.itstruve0"),
+    row("it2struve0", "it2struve0(x0)", ("-struve(0, x0) / x0",), POSITIVE, "scipy.special.it2struve0"),
+    row("itmodstruve0", "itmodstruve0(x0)", ("modstruve(0, x0)",), POSITIVE, "scipy.special.itmodstruve0"),
     # By Carlson's form RD: the textbook quotients of E and K cancel at m = 0.
     row("ellipk", "ellipk(x0)", ("elliprd(0, 1, 1 - x0) / 6",), BELOW_ONE, "scipy.special.ellipk"),
     row("ellipkm1", "ellipkm1(x0)", ("-elliprd(0, 1, x0) / 6",), POSITIVE, "scipy.special.ellipkm1"),
@@ -217,16 +230,37 @@ INTEGRALS = (
     row(
         "ellipkinc",
         "ellipkinc(x0, x1)",
-        ("1 / sqrt(1 - x1 * sin(x0) ** 2)", None),
+        (
+            "1 / sqrt(1 - x1 * sin(x0) ** 2)",
+            f"({TURN} ** 3 * elliprd({ANGLES}) / 2 + {TURNS} * elliprd(0, 1, 1 - x1)) / 3",
+        ),
         (ANGLE, Interval(-4.0, 1.0, draw=(-2.0, 0.9))),
         "scipy.special.ellipkinc",
     ),
     row(
         "ellipeinc",
         "ellipeinc(x0, x1)",
-        ("sqrt(1 - x1 * sin(x0) ** 2)", None),
+        ("sqrt(1 - x1 * sin(x0) ** 2)", f"-({TURN} ** 3 * elliprd({OTHER}) / 2 + {TURNS} * elliprd(0, 1 - x1, 1)) / 3"),
         (ANGLE, Interval(-4.0, 1.0, draw=(-2.0, 0.9))),
         "scipy.special.ellipeinc",
+    ),
+    row(
+        "elliprc",
+        "elliprc(x0, x1)",
+        ("-elliprd(x1, x1, x0) / 6", "-elliprd(x0, x1, x1) / 3"),
+        POSITIVE,
+        "scipy.special.elliprc",
+    ),
+    # The arithmetic-geometric mean of a and b is pi / (2 RF(0, a², b²)).
+    row(
+        "agm",
+        "agm(x0, x1)",
+        (
+            "2 / (3 * pi) * x0 * y * y * elliprd(0, x1 * x1, x0 * x0)",
+            "2 / (3 * pi) * x1 * y * y * elliprd(0, x0 * x0, x1 * x1)",
+        ),
+        POSITIVE,
+        "scipy.special.agm",
     ),
     row("elliprd", "elliprd(x0, x1, x2)", (None, None, None), POSITIVE, "scipy.special.elliprd"),
     row(
@@ -263,70 +297,4 @@ HYPERGEOMETRIC = (
     ),
 )
 
-POLYNOMIALS = (
-    row(
-        "eval_legendre",
-        "eval_legendre(x0, x1)",
-        (None, "eval_gegenbauer(x0 - 1, 1.5, x1)"),
-        (ORDER, WITHIN_ONE),
-        "scipy.special.eval_legendre",
-    ),
-    row(
-        "eval_chebyt",
-        "eval_chebyt(x0, x1)",
-        (None, "x0 * eval_chebyu(x0 - 1, x1)"),
-        (ORDER, WITHIN_ONE),
-        "scipy.special.eval_chebyt",
-    ),
-    row(
-        "eval_chebyu",
-        "eval_chebyu(x0, x1)",
-        (None, "2 * eval_gegenbauer(x0 - 1, 2, x1)"),
-        (ORDER, WITHIN_ONE),
-        "scipy.special.eval_chebyu",
-    ),
-    row(
-        "eval_gegenbauer",
-        "eval_gegenbauer(x0, x1, x2)",
-        (None, None, "2 * x1 * eval_gegenbauer(x0 - 1, x1 + 1, x2)"),
-        (ORDER, SHAPE, WITHIN_ONE),
-        "scipy.special.eval_gegenbauer",
-    ),
-    row(
-        "eval_jacobi",
-        "eval_jacobi(x0, x1, x2, x3)",
-        (None, None, None, "0.5 * (x0 + x1 + x2 + 1) * eval_jacobi(x0 - 1, x1 + 1, x2 + 1, x3)"),
-        (ORDER, SHAPE, SHAPE, WITHIN_ONE),
-        "scipy.special.eval_jacobi",
-    ),
-    row(
-        "eval_hermite",
-        "eval_hermite(x0, x1)",
-        (None, "2 * x0 * eval_hermite(x0 - 1, x1) if x0 > 0 else 0"),
-        (ORDER, REAL),
-        "scipy.special.eval_hermite",
-    ),
-    row(
-        "eval_hermitenorm",
-        "eval_hermitenorm(x0, x1)",
-        (None, "x0 * eval_hermitenorm(x0 - 1, x1) if x0 > 0 else 0"),
-        (ORDER, REAL),
-        "scipy.special.eval_hermitenorm",
-    ),
-    row(
-        "eval_laguerre",
-        "eval_laguerre(x0, x1)",
-        (None, "-eval_genlaguerre(x0 - 1, 1, x1)"),
-        (ORDER, NONNEGATIVE),
-        "scipy.special.eval_laguerre",
-    ),
-    row(
-        "eval_genlaguerre",
-        "eval_genlaguerre(x0, x1, x2)",
-        (None, None, "-eval_genlaguerre(x0 - 1, x1 + 1, x2)"),
-        (ORDER, SHAPE, NONNEGATIVE),
-        "scipy.special.eval_genlaguerre",
-    ),
-)
-
-BESSEL: tuple[Elementwise, ...] = BESSEL_ROWS + INTEGRALS + HYPERGEOMETRIC + POLYNOMIALS
+BESSEL: tuple[Elementwise, ...] = BESSEL_ROWS + INTEGRALS + HYPERGEOMETRIC

@@ -12,10 +12,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from ndual.rules.bessel_rows import BESSEL
-from ndual.rules.distribution_rows import DISTRIBUTIONS
+from ndual.rules.distribution_rows import DISTRIBUTIONS, PARAMETERS
 from ndual.rules.piecewise_rows import PARTS, SELECTIONS, STEPS
+from ndual.rules.polynomial_rows import POLYNOMIAL
 from ndual.rules.row import NONNEGATIVE, NONZERO, POSITIVE, REAL, Elementwise, Interval, Kind, build, row
-from ndual.rules.special_rows import SPECIAL
+from ndual.rules.special_rows import ORDER, SPECIAL
 from ndual.rules.stats_rows import STATS
 
 INF = math.inf
@@ -231,7 +232,8 @@ HYPERBOLIC = (
 )
 
 GROUPS = (
-    ARITHMETIC, EXPONENTIAL, TRIGONOMETRIC, HYPERBOLIC, SELECTIONS, STEPS, PARTS, SPECIAL, DISTRIBUTIONS, STATS, BESSEL,
+    ARITHMETIC, EXPONENTIAL, TRIGONOMETRIC, HYPERBOLIC, SELECTIONS, STEPS, PARTS, SPECIAL, DISTRIBUTIONS, BESSEL,
+    POLYNOMIAL, PARAMETERS, STATS,
 )  # fmt: skip
 
 # The same functions once more in other libraries, or under other ufuncs: each with its own loop for the value.
@@ -250,14 +252,21 @@ TWINS: tuple[tuple[str, str, str, Kind], ...] = (
 )
 
 
+# Of these only whole orders are meant.
+WHOLE_ORDERS = ("yn", "kn")
+
+
 def _twins() -> Iterator[Elementwise]:
     rows = {entry.name: entry for entry in itertools.chain(*GROUPS)}
     for name, of, public, kind in TWINS:
-        yield replace(rows[of], name=name, serves=(public,), kind=kind)
+        twin = replace(rows[of], name=name, serves=(public,), kind=kind)
+        yield (
+            replace(twin, partials=(None, twin.partials[1]), domain=(ORDER, POSITIVE)) if name in WHOLE_ORDERS else twin
+        )
 
 
 # Called by formulas only: wofz is complex even for real operands, and elliprd has no rule of its own.
-HELPERS = ("wofz", "elliprd")
+HELPERS = ("wofz", "elliprd", "kolmogp", "smirnovp", *(entry.name for entry in PARAMETERS))
 
 TABLE: dict[str, Elementwise] = build(*GROUPS, _twins())
 for _name in HELPERS:

@@ -168,3 +168,21 @@ def _ifftshift_t(xp: Any, w: Any, x: Any, axes: Any = None) -> Any:
 def ifftshift(xp: Any, t: Any, x: Any, axes: Any = None) -> Any:
     """A roll; the transpose rolls back."""
     return xp.fft.ifftshift(t, tuple(i + 1 for i in axis_tuple(axes, x.ndim)))
+
+
+_SWAPPED = {None: "forward", "backward": "forward", "ortho": "ortho", "forward": "backward"}
+
+
+@composition("numpy.fft.hfft")
+def hfft(xp: Any, a: Any, n: Any = None, axis: int = -1, norm: Any = None) -> Any:
+    """The spectrum of a signal that is its own conjugate mirror image."""
+    a = _shape(xp, a)
+    n = (xp.shape(a)[axis] - 1) * 2 if n is None else n
+    return xp.fft.irfft(xp.conj(a), n, axis, _SWAPPED[norm])
+
+
+@composition("numpy.fft.ihfft")
+def ihfft(xp: Any, a: Any, n: Any = None, axis: int = -1, norm: Any = None) -> Any:
+    """The inverse of `hfft`."""
+    a = _shape(xp, a)
+    return xp.conj(xp.fft.rfft(a, xp.shape(a)[axis] if n is None else n, axis, _SWAPPED[norm]))

@@ -99,22 +99,37 @@ def select(xp: Any, y: Any, x: tuple[Any, ...], dx: tuple[Any, ...], condlist: A
     return out
 
 
-_UNIQUE = {"return_index": False, "return_inverse": False, "return_counts": False, "axis": None, "equal_nan": True}
+_UNIQUE: dict[str, Any] = {
+    "return_index": False,
+    "return_inverse": False,
+    "return_counts": False,
+    "axis": None,
+    "equal_nan": True,
+}
 
 
-def _unique_vjp(xp: Any, w: Any, y: Any, x: tuple[Any], axis: Any, equal_nan: Any, **_: Any) -> tuple[Any]:
+def _first_of(xp: Any, y: Any, a: Any, axis: Any, equal_nan: Any, in_order: bool) -> Any:
+    """Where each of the unique elements comes first; NumPy may return them in any order if none is asked for."""
+    index = xp.unique(a, return_index=True, axis=axis, equal_nan=equal_nan)[1]
+    if in_order or axis is not None:
+        return index
+    values = y[0] if isinstance(y, tuple) else y
+    return index[xp.argsort(xp.argsort(values, kind="stable"), kind="stable")]
+
+
+def _unique_vjp(xp: Any, w: Any, y: Any, x: tuple[Any], axis: Any, equal_nan: Any, **rest: Any) -> tuple[Any]:
     w = w[0] if isinstance(y, tuple) else w
-    index = xp.unique(x[0], return_index=True, axis=axis, equal_nan=equal_nan)[1]
+    index = _first_of(xp, y, x[0], axis, equal_nan, rest["sorted"])
     if axis is not None:
         index = index_map(xp, "take", x[0], index, axis)
     return (scatter_add(xp, index, w, x[0].shape),)
 
 
 @structured("numpy.unique", "ar", _unique_vjp, **_UNIQUE, sorted=True)
-def unique(xp: Any, y: Any, x: tuple[Any], dx: tuple[Any], axis: Any, equal_nan: Any, **_: Any) -> Any:
+def unique(xp: Any, y: Any, x: tuple[Any], dx: tuple[Any], axis: Any, equal_nan: Any, **rest: Any) -> Any:
     """Where values repeat, the first one's lane."""
     (a,), (t,) = x, dx
-    index = xp.unique(a, return_index=True, axis=axis, equal_nan=equal_nan)[1]
+    index = _first_of(xp, y, a, axis, equal_nan, rest["sorted"])
     if axis is None:
         out = xp.take(t.reshape(t.shape[0], a.size), index, 1)
     else:

@@ -10,12 +10,8 @@ from typing import Any
 
 from ndual.rules.registry import composition, linear, structured
 from ndual.rules.support import (
-    dense_transpose,
-    index_map,
     lane_count,
     one_axis,
-    refuse,
-    scatter_add,
     scattered,
     zeros_lanes,
 )
@@ -110,7 +106,7 @@ def hstack(xp: Any, tup: Any, *, dtype: Any = None, casting: str = "same_kind") 
     return xp.concatenate(parts, 0 if parts and xp.ndim(parts[0]) == 1 else 1, dtype=dtype, casting=casting)
 
 
-@composition("numpy.vstack")
+@composition("numpy.vstack numpy.row_stack")
 def vstack(xp: Any, tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Any:
     """Concatenates along axis 0 after raising to two axes."""
     return xp.concatenate([_two(xp, a) for a in tup], 0, dtype=dtype, casting=casting)
@@ -182,36 +178,6 @@ def delete(xp: Any, t: Any, arr: Any, obj: Any, axis: Any = None) -> Any:
     if axis is None:
         return xp.delete(t.reshape(t.shape[0], -1), obj, 1)
     return xp.delete(t, obj, one_axis(axis, arr.ndim) + 1)
-
-
-def _widths(xp: Any, x: Any, pad_width: Any) -> list[tuple[int, int]]:
-    if isinstance(pad_width, dict):
-        pairs = [(0, 0)] * x.ndim
-        for axis, width in pad_width.items():
-            pairs[axis] = (width, width) if isinstance(width, int) else tuple(width)
-        return pairs
-    return [(int(a), int(b)) for a, b in xp.broadcast_to(pad_width, (x.ndim, 2))]
-
-
-def _pad_t(xp: Any, w: Any, x: Any, pad_width: Any, mode: str = "constant", **kwargs: Any) -> Any:
-    widths = _widths(xp, x, pad_width)
-    if mode in ("constant", "empty"):
-        return w[tuple(slice(before, before + n) for (before, _), n in zip(widths, x.shape, strict=True))]
-    if mode in ("edge", "wrap") or (mode in ("reflect", "symmetric") and kwargs.get("reflect_type", "even") == "even"):
-        return scatter_add(xp, index_map(xp, "pad", x, widths, mode, **kwargs), w, x.shape)
-    return dense_transpose(pad)(xp, w, x, pad_width, mode, **kwargs)
-
-
-@linear("numpy.pad", _pad_t)
-def pad(xp: Any, t: Any, array: Any, pad_width: Any, mode: str = "constant", **kwargs: Any) -> Any:
-    """Pads the lanes below the lane axis; constants and ramp ends are zero there."""
-    if callable(mode) or mode in ("maximum", "minimum", "median"):
-        raise refuse("numpy.pad", f"mode={mode!r}", "Pad with concatenate and the statistic that you need.")
-    if mode in ("constant", "linear_ramp"):
-        kwargs = {}
-    if "stat_length" in kwargs and xp.ndim(kwargs["stat_length"]) == 2:
-        kwargs = {"stat_length": [(1, 1), *kwargs["stat_length"]]}
-    return xp.pad(t, [(0, 0), *_widths(xp, array, pad_width)], "constant" if mode == "empty" else mode, **kwargs)
 
 
 def _cut(name: str, axis_of: Callable[..., int]) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ndual.rules.registry import composition, structured
-from ndual.rules.support import axis_tuple, local_gradient
+from ndual.rules.support import axis_tuple, local_gradient, one_axis, shape_product
 
 
 def _direction(xp: Any, x: Any) -> Any:
@@ -156,3 +156,24 @@ def matrix_power(xp: Any, a: Any, n: int) -> Any:
         if bit:
             out = power if out is None else xp.matmul(out, power)
     return out
+
+
+@composition("numpy.linalg.tensorinv")
+def tensorinv(xp: Any, a: Any, ind: int = 2) -> Any:
+    """The inverse of the matrix that maps the last axes to the first ones."""
+    shape = xp.shape(a)
+    if ind <= 0:
+        raise ValueError("Invalid ind argument.")
+    rows, columns = shape[:ind], shape[ind:]
+    return xp.reshape(xp.linalg.inv(xp.reshape(a, (-1, shape_product(columns)))), columns + rows)
+
+
+@composition("numpy.linalg.tensorsolve")
+def tensorsolve(xp: Any, a: Any, b: Any, axes: Any = None) -> Any:
+    """The solution of the matrix equation over several axes at once."""
+    if axes is not None:
+        ndim = xp.ndim(a)
+        moved = [one_axis(k, ndim) for k in axes]
+        a = xp.transpose(a, [k for k in range(ndim) if k not in moved] + moved)
+    shape = xp.shape(a)[xp.ndim(b) - xp.ndim(a) :] if xp.ndim(b) != xp.ndim(a) else ()
+    return xp.reshape(xp.linalg.solve(xp.reshape(a, (-1, shape_product(shape))), xp.ravel(b)), shape)

@@ -12,6 +12,7 @@ from ndual.rules.registry import structured
 from ndual.rules.support import (
     axis_tuple,
     inverse_permutation,
+    lane_count,
     one_axis,
     refuse,
     scatter_add,
@@ -162,9 +163,31 @@ def _method(method: Any, interpolation: Any) -> str:
     return str(method if interpolation is None else interpolation)
 
 
-def _unweighted(name: str, weights: Any) -> None:
-    if weights is not None:
-        raise refuse(name, "weights=", "Sort the values and interpolate their cumulated weights.")
+def _picked(xp: Any, y: Any, a: Any, axis: Any, q_ndim: int) -> tuple[Any, tuple[int, ...]]:
+    """Equal shares of the elements of each row that a weighted quantile is equal to, it being always one of them."""
+    order, rest = _rows(a, axis)
+    rows = xp.transpose(a, order).reshape(*rest, -1)
+    y = xp.asarray(y)
+    y = y.reshape(*y.shape[:q_ndim], *rest, 1)
+    hit = xp.where(xp.isnan(y), xp.isnan(rows), rows == y)
+    return hit / xp.maximum(hit.sum(-1, keepdims=True), 1), order
+
+
+def _weighted_jvp(xp: Any, y: Any, x: tuple[Any, ...], dx: tuple[Any, ...], axis: Any) -> Any:
+    n = lane_count(dx)
+    if dx[0] is None:
+        return xp.zeros((n, *xp.shape(y)), y.dtype)
+    share, order = _picked(xp, y, x[0], axis, x[1].ndim)
+    moved = xp.transpose(dx[0], (0, *(i + 1 for i in order)))
+    moved = moved.reshape(n, *(1,) * x[1].ndim, *share.shape[x[1].ndim :])
+    return (moved * share).sum(-1).reshape(n, *xp.shape(y))
+
+
+def _weighted_vjp(xp: Any, w: Any, y: Any, x: tuple[Any, ...], axis: Any) -> tuple[Any, ...]:
+    share, order = _picked(xp, y, x[0], axis, x[1].ndim)
+    w = xp.asarray(w).reshape(*share.shape[:-1], 1)
+    g = (share * w).sum(axis=tuple(range(x[1].ndim))).reshape(tuple(x[0].shape[i] for i in order))
+    return xp.transpose(g, inverse_permutation(order)), None, None
 
 
 _OPTIONS: dict[str, Any] = {
@@ -173,39 +196,32 @@ _OPTIONS: dict[str, Any] = {
     "overwrite_input": False,
     "method": "linear",
     "keepdims": False,
-    "weights": None,
     "interpolation": None,
 }
 
 
 def _register_quantile(name: str, scale: float, skip_nan: bool) -> None:
-    def ranked(
-        xp: Any, x: tuple[Any, Any], axis: Any, method: Any, weights: Any, interpolation: Any
-    ) -> tuple[_Quantile, str]:
-        _unweighted(name, weights)
-        method = _method(method, interpolation)
-        return _Quantile(xp, x[0], xp.asarray(x[1]) / scale, axis, method, skip_nan), method
+    def ranked(xp: Any, x: tuple[Any, ...], axis: Any, method: str) -> _Quantile:
+        return _Quantile(xp, x[0], xp.asarray(x[1]) / scale, axis, method, skip_nan)
 
     def vjp(
-        xp: Any, w: Any, y: Any, x: tuple[Any, Any], axis: Any, method: Any, weights: Any, interpolation: Any, **_: Any
-    ) -> tuple[Any, Any]:
-        s, method = ranked(xp, x, axis, method, weights, interpolation)
+        xp: Any, w: Any, y: Any, x: tuple[Any, ...], axis: Any, method: Any, interpolation: Any, **_: Any
+    ) -> tuple[Any, ...]:
+        if x[2] is not None:
+            return _weighted_vjp(xp, w, y, x, axis)
+        method = _method(method, interpolation)
+        s = ranked(xp, x, axis, method)
         of_q = xp.asarray(w).reshape(s.rank.shape) * s.slope(xp, method) / scale
-        return _quantile_vjp(xp, w, x[0], s), of_q.sum(axis=tuple(range(len(s.q_shape), of_q.ndim)))
+        return _quantile_vjp(xp, w, x[0], s), of_q.sum(axis=tuple(range(len(s.q_shape), of_q.ndim))), None
 
-    @structured(name, "a q", vjp, **_OPTIONS)
+    @structured(name, "a q weights=", vjp, **_OPTIONS)
     def jvp(
-        xp: Any,
-        y: Any,
-        x: tuple[Any, Any],
-        dx: tuple[Any, Any],
-        axis: Any,
-        method: Any,
-        weights: Any,
-        interpolation: Any,
-        **_: Any,
+        xp: Any, y: Any, x: tuple[Any, ...], dx: tuple[Any, ...], axis: Any, method: Any, interpolation: Any, **_: Any
     ) -> Any:
-        s, method = ranked(xp, x, axis, method, weights, interpolation)
+        if x[2] is not None:
+            return _weighted_jvp(xp, y, x, dx, axis)
+        method = _method(method, interpolation)
+        s = ranked(xp, x, axis, method)
         out = None if dx[0] is None else _quantile_jvp(xp, xp.asarray(y), dx[0], s)
         if dx[1] is not None:
             dq = dx[1].reshape(dx[1].shape + (1,) * len(s.rest)) / scale

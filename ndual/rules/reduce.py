@@ -11,12 +11,17 @@ from typing import Any
 from ndual.rules.registry import composition, passive, structured
 from ndual.rules.support import (
     axis_tuple,
+    conj,
+    given,
     inverse_permutation,
     kept,
     lane_axes,
     local_gradient,
-    refuse,
+    quiet,
+    spread,
+    strong_multiply,
     truth,
+    unbroadcast,
 )
 
 passive(
@@ -32,11 +37,6 @@ def _extras(where: Any) -> dict[str, Any]:
 
 def _selected(xp: Any, where: Any, a: Any) -> Any:
     return xp.broadcast_to(where, a.shape)
-
-
-def _given(value: Any) -> bool:
-    """Whether an optional number was passed (NumPy marks absence with a private object, or None)."""
-    return value is not None and not type(value).__name__.startswith("_NoValue")
 
 
 def _sum_vjp(
@@ -96,7 +96,7 @@ _FOLD: dict[str, Any] = {"axis": None, "dtype": None, "out": None, "keepdims": F
 def _extreme(xp: Any, y: Any, a: Any, axis: Any, mask: Any, initial: Any, **_: Any) -> Any:
     hit = xp.where(xp.isnan(y), xp.isnan(a), a == y) & mask
     ties = hit.sum(axis=axis_tuple(axis, a.ndim), keepdims=True)
-    if _given(initial):
+    if given(initial):
         ties = ties + (y == initial)
     return hit / xp.where(ties == 0, 1, ties).astype(y.dtype)
 
@@ -141,7 +141,7 @@ def _prod_gradient(
 ) -> Any:
     """The product of the other factors, exact with zeros and where the whole product under- or overflows."""
     g = others_product(xp, a if where is True else xp.where(where, a, 1), axis)
-    g = g * initial if _given(initial) else g
+    g = g * initial if given(initial) else g
     return g if where is True else xp.where(where, g, 0)
 
 
@@ -173,52 +173,67 @@ _SPREAD: dict[str, Any] = {
     "ddof": 0,
     "keepdims": False,
     "where": True,
-    "mean": None,
     "correction": None,
 }
 
 
-def _deviation(xp: Any, a: Any, axis: Any, ddof: Any, mask: Any, mean: Any, correction: Any) -> tuple[Any, Any]:
+def _deviation(xp: Any, x: tuple[Any, Any], axis: Any, ddof: Any, mask: Any, correction: Any) -> tuple[Any, Any]:
     """The masked deviations from the mean, and the divisor."""
-    if _given(mean):
-        raise refuse("numpy.var and numpy.std", "a given mean=", "Leave it out: the mean is differentiated anyway.")
-    ddof = correction if _given(correction) else ddof
+    a, mean = x
+    ddof = correction if given(correction) else ddof
     axes = axis_tuple(axis, a.ndim)
     if mask is True:
-        return a - a.mean(axis=axes, keepdims=True), _count(xp, a, axis, True) - ddof
+        center = a.mean(axis=axes, keepdims=True) if mean is None else mean
+        return a - center, _count(xp, a, axis, True) - ddof
     n = _selected(xp, mask, a).sum(axis=axes, keepdims=True)
-    center = xp.where(mask, a, 0).sum(axis=axes, keepdims=True) / n
+    center = xp.where(mask, a, 0).sum(axis=axes, keepdims=True) / n if mean is None else mean
     return xp.where(mask, a - center, 0), n - ddof
 
 
-@local_gradient("numpy.var", **_SPREAD)
-def _var_gradient(
-    xp: Any, y: Any, a: Any, axis: Any, dtype: Any, ddof: Any, keepdims: Any, where: Any, mean: Any, correction: Any
-) -> Any:
-    """2 (a - mean) / (n - ddof)."""
-    deviation, n = _deviation(xp, a, axis, ddof, where, mean, correction)
-    return deviation * 2 / n
+def _register_spread(name: str, root: bool, skip_nan: bool) -> None:
+    """A variance or a deviation, by the data and by a mean that was computed before."""
+
+    def slopes(
+        xp: Any, y: Any, x: tuple[Any, Any], axis: Any, ddof: Any, keepdims: Any, where: Any, correction: Any
+    ) -> Any:
+        a = x[0]
+        mask = _valid(xp, a, where) if skip_nan else where
+        deviation, n = _deviation(xp, x, axis, ddof, mask, correction)
+        if not root:
+            return deviation * 2 / n
+        y = kept(xp.asarray(y), axis, keepdims, a.shape)
+        return xp.where(y == 0, 0, deviation / (n * xp.where(y == 0, 1, y)))
+
+    @quiet
+    def vjp(
+        xp: Any, w: Any, y: Any, x: tuple[Any, Any], axis: Any, keepdims: Any, dtype: Any = None, **params: Any
+    ) -> tuple[Any, Any]:
+        g = slopes(xp, y, x, axis, keepdims=keepdims, **params)
+        of_a = strong_multiply(xp, g, kept(xp.asarray(w), axis, keepdims, x[0].shape))
+        return of_a, None if x[1] is None else unbroadcast(-of_a, x[1].shape)
+
+    @structured(name, "a mean=", vjp, **_SPREAD)
+    @quiet
+    def jvp(
+        xp: Any, y: Any, x: tuple[Any, Any], dx: tuple[Any, Any], axis: Any, keepdims: Any, dtype: Any, **params: Any
+    ) -> Any:
+        g = slopes(xp, y, x, axis, keepdims=keepdims, **params)
+        total = None
+        for t, sign in ((dx[0], 1), (dx[1], -1)):
+            if t is not None:
+                part = strong_multiply(xp, conj(xp, g), spread(t, x[0].ndim))
+                part = sign * (part.real if g.dtype.kind == "c" else part)
+                total = part if total is None else total + part
+        assert total is not None
+        return total.sum(axis=lane_axes(axis, x[0].ndim), keepdims=truth(keepdims))
+
+    jvp.__doc__ = f"{name}: the deviations times their own tangents; 0 where a standard deviation is 0."
 
 
-@local_gradient("numpy.std", **_SPREAD)
-def _std_gradient(
-    xp: Any, y: Any, a: Any, axis: Any, dtype: Any, ddof: Any, keepdims: Any, where: Any, mean: Any, correction: Any
-) -> Any:
-    """(a - mean) / ((n - ddof) std), and 0 where the deviation is 0."""
-    deviation, n = _deviation(xp, a, axis, ddof, where, mean, correction)
-    return xp.where(y == 0, 0, deviation / (n * xp.where(y == 0, 1, y)))
-
-
-@local_gradient("numpy.nanvar", **_SPREAD)
-def _nanvar_gradient(xp: Any, y: Any, a: Any, where: Any, **params: Any) -> Any:
-    """As for var, NaN elements left out."""
-    return _var_gradient(xp, y, a, where=_valid(xp, a, where), **params)
-
-
-@local_gradient("numpy.nanstd", **_SPREAD)
-def _nanstd_gradient(xp: Any, y: Any, a: Any, where: Any, **params: Any) -> Any:
-    """As for std, NaN elements left out."""
-    return _std_gradient(xp, y, a, where=_valid(xp, a, where), **params)
+_register_spread("numpy.var", False, False)
+_register_spread("numpy.std", True, False)
+_register_spread("numpy.nanvar", False, True)
+_register_spread("numpy.nanstd", True, True)
 
 
 @composition("numpy.average")

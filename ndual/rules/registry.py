@@ -230,7 +230,11 @@ def bilinear(
 
 
 def structured(
-    serves: str, arrays: str, vjp: Callable[..., Any], **defaults: Any
+    serves: str,
+    arrays: str,
+    vjp: Callable[..., Any],
+    binder: Callable[..., Any] | None = None,
+    **defaults: Any,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Register the decorated function as the jvp of a structured rule.
 
@@ -238,11 +242,13 @@ def structured(
     its default, and both jvp and vjp receive all of those as keywords (all but ``out``). In `arrays`, ``name?`` is
     an optional array, ``name=`` one that is passed by keyword only, ``*name`` a sequence of arrays whose elements
     are spread, ``name...`` all remaining positional arguments, and ``(name)`` a parameter
-    among them that is not differentiated (optional if it has a default).
+    among them that is not differentiated (optional if it has a default). A function with a calling form of its own
+    brings a `binder`.
     """
 
     def decorate(jvp: Callable[..., Any]) -> Callable[..., Any]:
-        _register(Structured(*_names(serves), arrays=tuple(arrays.split()), jvp=jvp, vjp=vjp, defaults=defaults))
+        tokens = tuple(arrays.split())
+        _register(Structured(*_names(serves), arrays=tokens, jvp=jvp, vjp=vjp, defaults=defaults, binder=binder))
         return jvp
 
     return decorate

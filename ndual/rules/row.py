@@ -112,8 +112,9 @@ class Elementwise:
     kind : str
         "holomorphic" rows take complex operands too, "real" rows refuse them, and "real_linear" rows take them through
         `jvp` and `vjp`.
-    complex_partials : tuple of str, optional
-        Partials for complex operands of a holomorphic row, where `partials` compare or would cross a branch cut.
+    complex_partials : tuple of (str or None), optional
+        Partials for complex operands of a holomorphic row, where `partials` compare or would cross a branch cut; None
+        where there is one for real operands only.
     jvp, vjp : str or None
         For complex operands of a real-linear row: the tangent in ``x0``, ``y``, ``dx0``, and the cotangent of x0 in
         ``x0``, ``y``, ``w``, under the pairing ``Re(conj(u) v)``.
@@ -136,7 +137,7 @@ class Elementwise:
     at: Mapping[tuple[float, ...], tuple[float, ...]] = field(default_factory=dict)
     kernel: str | None = None
     kind: Kind = "real"
-    complex_partials: tuple[str, ...] | None = None
+    complex_partials: tuple[str | None, ...] | None = None
     jvp: str | None = None
     vjp: str | None = None
     second: Mapping[tuple[int, int], str] = field(default_factory=dict)
@@ -168,7 +169,7 @@ class Elementwise:
             return None
         if self.complex_partials is None:
             return self.partial_exprs
-        return tuple(self._parse(text) for text in self.complex_partials)
+        return tuple(None if text is None else self._parse(text) for text in self.complex_partials)
 
     @cached_property
     def jvp_expr(self) -> Expr | None:

@@ -1,11 +1,11 @@
-"""Rules for running forms and differences: cumsum, cumprod, diff, gradient, trapezoid and their like."""
+"""Rules for running forms and differences: cumsum, cumprod, diff, gradient, trapezoid, bincount and unwrap."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from ndual.rules.registry import composition, linear, structured
-from ndual.rules.support import conj, one_axis, truth
+from ndual.rules.support import conj, given, one_axis, truth
 
 
 def _along(xp: Any, a: Any, axis: Any) -> tuple[Any, int]:
@@ -143,7 +143,7 @@ def diff(xp: Any, a: Any, n: int = 1, axis: int = -1, prepend: Any = None, appen
     axis = one_axis(axis, xp.ndim(a))
 
     def ends(value: Any) -> list[Any]:
-        if value is None or type(value).__name__.startswith("_NoValue"):
+        if not given(value):
             return []
         shape = xp.shape(a)
         return [xp.broadcast_to(value, (*shape[:axis], 1, *shape[axis + 1 :])) if xp.ndim(value) == 0 else value]
@@ -226,56 +226,6 @@ def gradient(xp: Any, f: Any, *varargs: Any, axis: Any = None, edge_order: int =
     return out[0] if len(axes) == 1 else out
 
 
-def _shifted_powers(xp: Any, v: Any, increasing: Any) -> Any:
-    """The column k x^(k-1) for every column x^k of a Vandermonde matrix."""
-    n = v.shape[-1]
-    rising = v if truth(increasing) else v[..., ::-1]
-    k = xp.arange(n)
-    out = xp.concatenate((xp.zeros_like(rising[..., :1]), k[1:] * rising[..., :-1]), -1)
-    return out if truth(increasing) else out[..., ::-1]
-
-
-def _vander_vjp(xp: Any, w: Any, y: Any, x: tuple[Any], N: Any, increasing: Any) -> tuple[Any]:
-    return ((conj(xp, _shifted_powers(xp, y, increasing)) * w).sum(axis=-1),)
-
-
-@structured("numpy.vander", "x", _vander_vjp, N=None, increasing=False)
-def vander(xp: Any, y: Any, x: tuple[Any], dx: tuple[Any], N: Any, increasing: Any) -> Any:
-    """The lane k x^(k-1) dx in the column of x^k."""
-    return dx[0][..., None] * _shifted_powers(xp, y, increasing)
-
-
-@composition("numpy.polyval")
-def polyval(xp: Any, p: Any, x: Any) -> Any:
-    """Horner's scheme."""
-    y: Any = xp.zeros_like(x) if xp.ndim(x) else 0.0
-    for k in range(xp.shape(p)[0]):
-        y = y * x + p[k]
-    return y
-
-
-@composition("numpy.polyfit")
-def polyfit(
-    xp: Any, x: Any, y: Any, deg: Any, rcond: Any = None, full: bool = False, w: Any = None, cov: Any = False
-) -> Any:
-    """Least squares on the scaled Vandermonde matrix, as NumPy does it."""
-    from ndual.rules.support import refuse
-
-    if full or cov:
-        raise refuse("numpy.polyfit", "full= or cov=", "Compute them from vander and lstsq.")
-    if rcond is None:
-        rcond = xp.shape(x)[0] * 2.220446049250313e-16
-    left = xp.vander(x, int(deg) + 1)
-    right = y
-    if w is not None:
-        left = left * w[:, None]
-        right = right * (w[:, None] if xp.ndim(y) == 2 else w)
-    scale = xp.sqrt(xp.sum(left * left, 0))
-    left = left / scale
-    c = xp.linalg.lstsq(left, right, rcond)[0]
-    return xp.transpose(xp.transpose(c) / scale)
-
-
 def _bincount_vjp(xp: Any, w: Any, y: Any, x: tuple[Any], bins: Any, minlength: Any) -> tuple[Any]:
     return (w[xp.asarray(bins)],)
 
@@ -286,3 +236,15 @@ def bincount(xp: Any, y: Any, x: tuple[Any], dx: tuple[Any], bins: Any, minlengt
     n, size = dx[0].shape[0], y.shape[0]
     index = xp.asarray(bins) + size * xp.arange(n)[:, None]
     return xp.bincount(index.reshape(-1), dx[0].reshape(-1), n * size).reshape(n, size)
+
+
+@composition("numpy.unwrap")
+def unwrap(xp: Any, p: Any, discont: Any = None, axis: int = -1, *, period: Any = 6.283185307179586) -> Any:
+    """The corrections are whole periods, which move with an active period only."""
+    axis = one_axis(axis, xp.ndim(p))
+    step = xp.diff(p, axis=axis)
+    high = period / 2
+    moved = xp.mod(step + high, period) - high
+    moved = xp.where((moved == -high) & (step > 0), high, moved)
+    correction = xp.where(abs(step) < (high if discont is None else discont), 0.0, moved - step)
+    return xp.concatenate((p[_cut(axis, 0, 1)], p[_cut(axis, 1, None)] + xp.cumsum(correction, axis)), axis)

@@ -10,11 +10,11 @@ from typing import Any
 
 from ndual.rules import decompose
 from ndual.rules.linalg import cholesky_cotangent, cholesky_lanes, inv, solve_lanes
-from ndual.rules.registry import composition, structured
+from ndual.rules.registry import structured
 from ndual.rules.support import add, adjoint, conj, lane_count, refuse, scipy_linalg, truth, zeros_lanes
 from ndual.rules.triangular import tri_apply, tri_part, tri_solve
 
-_CALL = {"overwrite_b": False, "check_finite": True}
+_CALL: dict[str, Any] = {"overwrite_b": False, "check_finite": True}
 
 
 def _two_dimensional(name: str, a: Any) -> None:
@@ -77,7 +77,7 @@ def _cholesky_vjp(xp: Any, w: Any, y: Any, x: tuple[Any], lower: Any, **_: Any) 
     return (_upper(xp, cholesky_cotangent(xp, _upper(xp, y, low), _upper(xp, w, low)), low),)
 
 
-_FACTOR = {"lower": False, "overwrite_a": False, "check_finite": True}
+_FACTOR: dict[str, Any] = {"lower": False, "overwrite_a": False, "check_finite": True}
 
 
 @structured("scipy.linalg.cholesky", "a", _cholesky_vjp, **_FACTOR)
@@ -331,19 +331,3 @@ def block_diag(xp: Any, y: Any, x: tuple[Any, ...], dx: tuple[Any, ...]) -> Any:
         if t is not None:
             out[:, rows, columns] = t.reshape(t.shape[0], rows.stop - rows.start, columns.stop - columns.start)
     return out
-
-
-@composition("scipy.linalg.toeplitz")
-def toeplitz(xp: Any, c: Any, r: Any = None) -> Any:
-    """One take from the column, reversed, followed by the row."""
-    c = xp.ravel(c)
-    r = xp.conj(c) if r is None else xp.ravel(r)
-    m, n = xp.shape(c)[0], xp.shape(r)[0]
-    return xp.take(xp.concatenate((c[::-1], r[1:])), xp.arange(m)[::-1, None] + xp.arange(n))
-
-
-@composition("scipy.linalg.circulant")
-def circulant(xp: Any, c: Any) -> Any:
-    """One take."""
-    n = xp.shape(c)[0]
-    return xp.take(c, (xp.arange(n)[:, None] - xp.arange(n)) % n)

@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from ndual.rules.registry import structured
+from ndual.rules.registry import composition, structured
 from ndual.rules.support import refuse, spread, strong_multiply, unbroadcast
 
 Arrays = tuple[Any, ...]
@@ -104,3 +104,128 @@ def ellipj(xp: Any, y: Arrays, x: Arrays, dx: Arrays) -> Arrays:
         raise refuse("scipy.special.ellipj", "the parameter m", "Make it a constant with ndual.stop_gradient(m).")
     t = spread(dx[0], y[0].ndim)
     return tuple(strong_multiply(xp, d, t) for d in _ellipj(xp, x[1], y))
+
+
+def _complex_of_order(name: str, factor: complex, sign: int = 1) -> None:
+    """A Hankel function, complex even of real arguments: its neighbours in the order, and what scaling adds."""
+
+    def slope(v: Any, z: Any, y: Any) -> Any:
+        from scipy import special
+
+        function = getattr(special, name)
+        return 0.5 * (function(v - 1, z) - function(v + 1, z)) + factor * y
+
+    def vjp(xp: Any, w: Any, y: Any, x: Arrays) -> Arrays:
+        g = strong_multiply(xp, xp.conj(slope(x[0], x[1], y)), w)
+        return None, unbroadcast(g if x[1].dtype.kind == "c" else g.real, x[1].shape)
+
+    @structured(f"scipy.special.{name}", "v z", vjp)
+    def jvp(xp: Any, y: Any, x: Arrays, dx: Arrays) -> Any:
+        if dx[0] is not None:
+            raise refuse(f"scipy.special.{name}", "the order", "Write jv(v, z) + 1j * yv(v, z), which has one.")
+        return strong_multiply(xp, slope(x[0], x[1], y), spread(dx[1], y.ndim))
+
+    jvp.__doc__ = f"{name} by its argument."
+
+
+_complex_of_order("hankel1", 0)
+_complex_of_order("hankel2", 0)
+_complex_of_order("hankel1e", -1j)
+_complex_of_order("hankel2e", 1j)
+
+
+def _lambert_slope(xp: Any, y: Any) -> Any:
+    """exp(-W) / (1 + W), which has no quotient of 0 by 0 at the origin."""
+    with xp.errstate(all="ignore"):
+        return xp.exp(-y) / (1 + y)
+
+
+def _lambertw_vjp(xp: Any, w: Any, y: Any, x: Arrays, **_: Any) -> Arrays:
+    g = strong_multiply(xp, xp.conj(_lambert_slope(xp, y)), w)
+    return (unbroadcast(g if x[0].dtype.kind == "c" else g.real, x[0].shape),)
+
+
+@structured("scipy.special._ufuncs._lambertw", "z", _lambertw_vjp, k=0, tol=1e-8)
+def lambertw(xp: Any, y: Any, x: Arrays, dx: Arrays, **_: Any) -> Any:
+    """Lambert's function, on any branch; the public function calls this ufunc."""
+    return strong_multiply(xp, _lambert_slope(xp, y), spread(dx[0], y.ndim))
+
+
+def _integrals(name: str, slopes: Callable[[Any, Any], Arrays]) -> None:
+    """Integrals whose integrands are functions of scipy.special, which is there when one of them is called."""
+
+    def of(xp: Any, x: Any, y: Any) -> Arrays:
+        from scipy import special
+
+        return slopes(special, x)
+
+    _unary(f"scipy.special.{name}", of)
+
+
+_integrals("iti0k0", lambda sc, x: (sc.i0(x), sc.k0(x)))
+_integrals("itj0y0", lambda sc, x: (sc.j0(x), sc.y0(x)))
+_integrals("it2i0k0", lambda sc, x: ((sc.i0(x) - 1) / x, -sc.k0(x) / x))
+_integrals("it2j0y0", lambda sc, x: ((1 - sc.j0(x)) / x, -sc.y0(x) / x))
+_integrals("itairy", lambda sc, x: (*sc.airy(x)[::2], *sc.airy(-x)[::2]))
+
+
+def _harmonic(name: str, arguments: int, of: int) -> None:
+    """A function that gives its own derivatives by the last arguments when asked with diff_n=1."""
+    names = " ".join(f"x{i}" for i in range(arguments))
+
+    def slopes(xp: Any, x: Arrays, options: dict[str, Any]) -> list[Any]:
+        from scipy import special
+
+        found = getattr(special, name)(*x, **{**options, "diff_n": 1})
+        if of == 1:
+            return [found[1]]
+        # The gradient in theta and phi comes behind the axis of the order of differentiation.
+        return [found[1][..., k] for k in range(of)]
+
+    def check(options: dict[str, Any]) -> None:
+        if options["diff_n"]:
+            raise refuse(f"scipy.special.{name}", "diff_n=", "Differentiate the function itself.")
+
+    def vjp(xp: Any, w: Any, y: Any, x: Arrays, **options: Any) -> Arrays:
+        check(options)
+        first = arguments - of
+        out: list[Any] = [None] * arguments
+        for k, g in enumerate(slopes(xp, x, options)):
+            share = strong_multiply(xp, xp.conj(g), w)
+            out[first + k] = unbroadcast(share if x[first + k].dtype.kind == "c" else share.real, x[first + k].shape)
+        return tuple(out)
+
+    @structured(f"scipy.special.{name}", names, vjp, **HARMONIC_OPTIONS[name], diff_n=0)
+    def jvp(xp: Any, y: Any, x: Arrays, dx: Arrays, **options: Any) -> Any:
+        check(options)
+        first, total = arguments - of, None
+        if any(t is not None for t in dx[:first]):
+            raise refuse(f"scipy.special.{name}", "its degree or order", "They are integers.")
+        for t, g in zip(dx[first:], slopes(xp, x, options), strict=True):
+            if t is not None:
+                part = strong_multiply(xp, g, spread(t, y.ndim))
+                total = part if total is None else total + part
+        return total
+
+    jvp.__doc__ = f"{name} by its arguments, with SciPy's own derivatives."
+
+
+HARMONIC_OPTIONS: dict[str, dict[str, Any]] = {
+    "legendre_p": {},
+    "assoc_legendre_p": {"branch_cut": 2, "norm": False},
+    "sph_legendre_p": {},
+    "sph_harm_y": {},
+}
+_harmonic("legendre_p", 2, 1)
+_harmonic("assoc_legendre_p", 3, 1)
+_harmonic("sph_legendre_p", 3, 1)
+_harmonic("sph_harm_y", 4, 2)
+
+
+@composition("scipy.special.multigammaln")
+def multigammaln(xp: Any, a: Any, d: int) -> Any:
+    """A sum of log-gamma functions at steps of one half."""
+    from scipy import special
+
+    terms = [special.gammaln(a - (j - 1.0) / 2) for j in range(1, int(d) + 1)]
+    return d * (d - 1) * 0.25 * math.log(math.pi) + xp.sum(xp.stack(terms), axis=0)

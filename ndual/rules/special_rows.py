@@ -43,6 +43,12 @@ def boxcox_slope(log: str) -> str:
     return f"{log} * {log} * {exprel_slope(u, f'(exp({u}) * ({u} - 1) + 1) / ({u} * {u})')}"
 
 
+# (u / (1 + u) - log1p(u)) / u² with u = x0 x1, which is what the inverse moves by in x1 over its value and x0².
+_SERIES = horner("(x0 * x1)", [Fraction((-1) ** (k + 1) * (k + 1), k + 2) for k in range(26)])
+_DIRECT = "(x0 * x1 / (1 + x0 * x1) - log1p(x0 * x1)) / (x0 * x1 * x0 * x1)"
+INVERSE_BOXCOX = f"x0 * x0 * ({_SERIES} if abs(x0 * x1) < 0.25 else {_DIRECT})"
+
+
 def tail(sign: int) -> str:
     """The sum of (sign t)^k (2k+1)!! with t = 1 / (2 x²), which is what is left where 2 x y cancels a constant."""
     odd = [Fraction(math.factorial(2 * k + 1), 2**k * math.factorial(k)) for k in range(15)]
@@ -128,14 +134,14 @@ LOGISTIC_ROWS = (
     row(
         "inv_boxcox",
         "inv_boxcox(x0, x1)",
-        ("power(y, 1 - x1)", None),
+        ("power(y, 1 - x1)", f"y * {INVERSE_BOXCOX}"),
         (NONNEGATIVE, SHAPE),
         "scipy.special.inv_boxcox",
     ),
     row(
         "inv_boxcox1p",
         "inv_boxcox1p(x0, x1)",
-        ("power(1 + y, 1 - x1)", None),
+        ("power(1 + y, 1 - x1)", f"(1 + y) * {INVERSE_BOXCOX}"),
         (NONNEGATIVE, SHAPE),
         "scipy.special.inv_boxcox1p",
     ),

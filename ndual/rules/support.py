@@ -304,6 +304,47 @@ def dense_transpose(lanes: Callable[..., Any]) -> Callable[..., Any]:
     return transpose
 
 
+def dense_vjp(jvp: Callable[..., Any]) -> Callable[..., Any]:
+    """The vjp of a rarely used structured rule, from the matrix that its jvp gives for the unit vectors."""
+
+    def pairing(xp: Any, w: Any, y: Any, x: tuple[Any, ...], k: int, units: Any, params: dict[str, Any]) -> Any:
+        lanes = tuple(units if i == k else None for i in range(len(x)))
+        found = jvp(xp, y, x, lanes, **params)
+        several = isinstance(y, tuple | list)
+        total: Any = 0
+        for t, v in zip(found if several else [found], w if several else [w], strict=True):
+            if t is not None and v is not None:
+                total = total + (conj(xp, t).reshape(t.shape[0], -1) @ xp.asarray(v).reshape(-1)).real
+        return total
+
+    def vjp(xp: Any, w: Any, y: Any, x: tuple[Any, ...], **params: Any) -> tuple[Any, ...]:
+        out: list[Any] = []
+        for k, a in enumerate(x):
+            if a is None or a.dtype.kind not in "fc":
+                out.append(None)
+                continue
+            units = xp.eye(a.size, dtype=a.dtype).reshape(a.size, *a.shape)
+            g = pairing(xp, w, y, x, k, units, params)
+            if a.dtype.kind == "c":
+                g = g + 1j * pairing(xp, w, y, x, k, 1j * units, params)
+            out.append(xp.asarray(g + xp.zeros(a.size)).reshape(a.shape).astype(a.dtype))
+        return tuple(out)
+
+    return vjp
+
+
+def array_of(xp: Any, v: Any) -> Any:
+    """An array, or what becomes one: nested lists of numbers and duals."""
+    if hasattr(v, "shape"):
+        return v
+    return xp.stack([array_of(xp, part) for part in v]) if isinstance(v, list | tuple) and v else xp.asarray(v)
+
+
+def given(value: Any) -> bool:
+    """Whether an optional argument was passed: NumPy marks absence with None or a private object."""
+    return value is not None and not type(value).__name__.startswith("_NoValue")
+
+
 def zeros_lanes(xp: Any, lanes: int, x: Any, dtype: Any) -> Any:
     """Lanes of a constant operand."""
     return xp.zeros((lanes, *x.shape), dtype)

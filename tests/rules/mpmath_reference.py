@@ -58,6 +58,10 @@ def _huber(d, r):
     return r * r / 2 if abs(r) <= d else d * (abs(r) - d / 2)
 
 
+def _slope(f, x, order):
+    return mp.diff(f, x, int(order))
+
+
 KELVIN = ("ber", "bei", "ker", "kei")
 
 # What mpmath calls by another name, or not at all. A missing row is looked up in mpmath under its own name.
@@ -207,6 +211,36 @@ REFERENCE: dict[str, Callable] = {
     "eval_hermitenorm": lambda n, x: mp.hermite(n, x / SQRT2) / SQRT2**n,
     "eval_laguerre": lambda n, x: mp.laguerre(n, 0, x),
     "eval_genlaguerre": mp.laguerre,
+    "eval_chebyc": lambda n, x: 2 * mp.chebyt(n, x / 2),
+    "eval_chebys": lambda n, x: mp.chebyu(n, x / 2),
+    "eval_sh_legendre": lambda n, x: mp.legendre(n, 2 * x - 1),
+    "eval_sh_chebyt": lambda n, x: mp.chebyt(n, 2 * x - 1),
+    "eval_sh_chebyu": lambda n, x: mp.chebyu(n, 2 * x - 1),
+    "lpmv": lambda m, v, x: (-1) ** int(m) * (1 - x * x) ** (m / 2) * _slope(lambda t: mp.legendre(v, t), x, m),
+    "elliprc": mp.elliprc,
+    "itstruve0": lambda x: mp.quad(lambda t: mp.struveh(0, t), [0, x]),
+    "it2struve0": lambda x: mp.pi / 2 - mp.quad(lambda t: mp.struveh(0, t) / t if t else 2 / mp.pi, [0, x]),
+    "itmodstruve0": lambda x: mp.quad(lambda t: mp.struvel(0, t), [0, x]),
+    "sindg": lambda x: mp.sinpi(x / 180),
+    "cosdg": lambda x: mp.cospi(x / 180),
+    "tandg": lambda x: mp.tan(x * mp.pi / 180),
+    "cotdg": lambda x: mp.cot(x * mp.pi / 180),
+    "radian": lambda d, m, s: (d + m / 60 + s / 3600) * mp.pi / 180,
+    "wright_bessel": lambda a, b, x: mp.nsum(lambda k: x**k / mp.factorial(k) * mp.rgamma(a * k + b), [0, mp.inf]),
+    "cosine_cdf": lambda x: (mp.pi + x + mp.sin(x)) / (2 * mp.pi),
+    "cosine_invcdf": lambda p: _root(lambda x: (mp.pi + x + mp.sin(x)) / (2 * mp.pi) - p, -mp.pi, +mp.pi),
+    "log1mexp": lambda x: mp.log(-mp.expm1(x)),
+    "log1pmx": lambda x: mp.log1p(x) - x,
+    "lgam1p": lambda x: mp.log(mp.gamma(1 + x)),
+    "scaled_exp1": lambda x: x * mp.exp(x) * mp.e1(x),
+    "kolmogorov": lambda x: 2 * mp.nsum(lambda k: (-1) ** int(k - 1) * mp.exp(-2 * k * k * x * x), [1, 40]),
+    "smirnov": lambda n, x: (
+        x
+        * sum(
+            mp.binomial(n, j) * (x + j / n) ** (j - 1) * (1 - x - j / n) ** (n - j)
+            for j in range(int(mp.floor(n * (1 - x))) + 1)
+        )
+    ),
 }
 
 

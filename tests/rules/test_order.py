@@ -9,7 +9,6 @@ import pytest
 from harness import check, push, rule_of
 
 import ndual.rules.order  # noqa: F401
-from ndual.errors import NdualError
 
 
 def sample(rng, shape):
@@ -87,11 +86,3 @@ def test_median(rng, shape):
     check("numpy.median", a)
     check("numpy.median", a, axis=-1, keepdims=True)
     check("numpy.median", a, axis=0)
-
-
-def test_weights_are_refused():
-    _, rule = rule_of("numpy.quantile")
-    xs, params = rule.bind((np.ones(3), 0.5), {"weights": np.ones(3), "method": "inverted_cdf"})
-
-    with pytest.raises(NdualError):
-        push(rule, np.float64(1), xs, (np.ones((1, 3)), None), params)

@@ -1,0 +1,265 @@
+"""Matrices of scipy.linalg that are made from a few numbers, and equations with banded or Toeplitz matrices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ndual.rules.decompose import eigh_lanes
+from ndual.rules.registry import composition, structured
+from ndual.rules.support import add, array_of, dense_vjp, refuse, scipy_linalg
+
+Arrays = tuple[Any, ...]
+
+
+@composition("scipy.linalg.toeplitz")
+def toeplitz(xp: Any, c: Any, r: Any = None) -> Any:
+    """One take from the column, reversed, followed by the row."""
+    c = xp.ravel(c)
+    r = xp.conj(c) if r is None else xp.ravel(r)
+    m, n = xp.shape(c)[0], xp.shape(r)[0]
+    return xp.take(xp.concatenate((c[::-1], r[1:])), xp.arange(m)[::-1, None] + xp.arange(n))
+
+
+@composition("scipy.linalg.circulant")
+def circulant(xp: Any, c: Any) -> Any:
+    """One take."""
+    n = xp.shape(c)[0]
+    return xp.take(c, (xp.arange(n)[:, None] - xp.arange(n)) % n)
+
+
+@composition("scipy.linalg.hankel")
+def hankel(xp: Any, c: Any, r: Any = None) -> Any:
+    """The entries along antidiagonals: the first column, then the last row."""
+    c = xp.ravel(array_of(xp, c))
+    n = xp.size(c)
+    r = xp.zeros_like(c) if r is None else xp.ravel(array_of(xp, r))
+    whole = xp.concatenate((c, r[1:]))
+    return whole[xp.arange(n)[:, None] + xp.arange(xp.size(r))]
+
+
+@composition("scipy.linalg.companion")
+def companion(xp: Any, a: Any) -> Any:
+    """The coefficients over the first one, above a shifted unit matrix."""
+    a = array_of(xp, a)
+    n = xp.shape(a)[-1]
+    first = -a[..., 1:] / (1.0 * a[..., :1])
+    below = xp.broadcast_to(xp.eye(n - 2, n - 1), (*xp.shape(a)[:-1], n - 2, n - 1))
+    return xp.concatenate((first[..., None, :], below.astype(first.dtype)), -2)
+
+
+@composition("scipy.linalg.convolution_matrix")
+def convolution_matrix(xp: Any, a: Any, n: Any, mode: str = "full") -> Any:
+    """Shifted copies of a vector in the columns, cut as the mode says."""
+    a = array_of(xp, a)
+    m, n = xp.shape(a)[-1], int(n)
+    if n <= 0 or m == 0 or mode not in ("full", "valid", "same"):
+        raise ValueError(f"convolution_matrix: expected n > 0, an array and a mode; got {n}, {xp.shape(a)}, {mode!r}")
+    index = xp.arange(m + n - 1)[:, None] - xp.arange(n)
+    inside = (index >= 0) & (index < m)
+    whole = xp.where(inside, a[..., xp.where(inside, index, 0)], 0.0)
+    if mode == "same":
+        start = (min(n, m) - 1) // 2
+        return whole[..., start : start + max(n, m), :]
+    cut = min(n, m) - 1
+    return whole[..., cut : m + n - 1 - cut, :] if mode == "valid" else whole
+
+
+@composition("scipy.linalg.fiedler")
+def fiedler(xp: Any, a: Any) -> Any:
+    """The distances of the numbers from each other."""
+    a = array_of(xp, a)
+    return abs(a[..., :, None] - a[..., None, :])
+
+
+@composition("scipy.linalg.leslie")
+def leslie(xp: Any, f: Any, s: Any) -> Any:
+    """Fecundities above, survivals below the diagonal."""
+    f, s = array_of(xp, f), array_of(xp, s)
+    n = xp.shape(f)[-1]
+    below = xp.concatenate((xp.diag(s), xp.zeros((n - 1, 1))), 1) if xp.ndim(s) == 1 else None
+    if below is None:
+        raise refuse("scipy.linalg.leslie", "stacks of matrices", "Make them one by one.")
+    return xp.concatenate((f[None, :], below), 0)
+
+
+@composition("scipy.linalg.diagsvd")
+def diagsvd(xp: Any, s: Any, M: int, N: int) -> Any:
+    """The singular values on the diagonal of a matrix of zeros."""
+    part = xp.diag(array_of(xp, s))
+    if M >= N:
+        return xp.concatenate((part, xp.zeros((M - N, N), part.dtype)), 0)
+    return xp.concatenate((part, xp.zeros((M, N - M), part.dtype)), 1)
+
+
+@composition("scipy.linalg.khatri_rao")
+def khatri_rao(xp: Any, a: Any, b: Any) -> Any:
+    """The Kronecker products of the columns."""
+    a, b = array_of(xp, a), array_of(xp, b)
+    c = a[..., :, None, :] * b[..., None, :, :]
+    return xp.reshape(c, (*xp.shape(c)[:-3], -1, xp.shape(c)[-1]))
+
+
+def _library(xp: Any) -> Any:
+    return scipy_linalg(xp.__name__.partition(".")[0])
+
+
+def _columns(xp: Any, r: Any) -> Any:
+    """Lanes of right sides ``(N, n, ...)`` as the columns of one, and back by :func:`_lanes`."""
+    return xp.moveaxis(r, 0, -1).reshape(r.shape[1], -1)
+
+
+def _lanes(xp: Any, columns: Any, shape: tuple[int, ...]) -> Any:
+    """One solution for all columns, as lanes again."""
+    return xp.moveaxis(columns.reshape(*shape[1:], shape[0]), -1, 0)
+
+
+def _band_times(xp: Any, bands: Any, upper: int, lower: int, y: Any) -> Any:
+    """Lanes of a banded matrix ``(N, bands, n)`` times a constant ``(n, ...)``."""
+    n = y.shape[0]
+    out = xp.zeros((bands.shape[0], *y.shape), xp.result_type(bands, y))
+    for k in range(-upper, lower + 1):  # row - column
+        rows = slice(max(k, 0), n + min(k, 0))
+        columns = slice(max(-k, 0), n + min(-k, 0))
+        band = bands[:, upper + k, columns]
+        out[:, rows] = out[:, rows] + band.reshape(*band.shape, *(1,) * (y.ndim - 1)) * y[columns]
+    return out
+
+
+def _solve_banded_jvp(xp: Any, y: Any, x: Arrays, dx: Arrays, l_and_u: Any, **_: Any) -> Any:
+    (ab, _b), (dab, db) = x, dx
+    lower, upper = l_and_u
+    r = db if dab is None else add(xp, -_band_times(xp, dab, upper, lower, y), db)
+    return _lanes(xp, _library(xp).solve_banded(l_and_u, ab, _columns(xp, r)), r.shape)
+
+
+@structured(
+    "scipy.linalg.solve_banded",
+    "(l_and_u) ab b",
+    dense_vjp(_solve_banded_jvp),
+    overwrite_ab=False,
+    overwrite_b=False,
+    check_finite=True,
+)
+def solve_banded(xp: Any, y: Any, x: Arrays, dx: Arrays, **options: Any) -> Any:
+    """A dx = db - dA x, all lanes as columns of one right side."""
+    return _solve_banded_jvp(xp, y, x, dx, **options)
+
+
+def _whole_band(xp: Any, ab: Any, lower: Any) -> Any:
+    """Lanes of all bands of the Hermitian matrix that one triangle's bands stand for."""
+    ab = ab if lower else ab[:, ::-1]
+    upper = []
+    for k in range(ab.shape[1] - 1, 0, -1):
+        row = ab[:, k]
+        if lower:  # the band below, row - column = k, mirrored
+            row = xp.concatenate((xp.zeros_like(row[:, :k]), row[:, : row.shape[1] - k]), 1)
+        upper.append(xp.conj(row) if lower else row)
+    main, below = ab[:, 0], []
+    for k in range(1, ab.shape[1]):
+        row = ab[:, k]
+        if not lower:
+            row = xp.conj(xp.concatenate((row[:, k:], xp.zeros_like(row[:, :k])), 1))
+        below.append(row)
+    return xp.stack([*upper, main, *below], 1)
+
+
+def _solveh_banded_jvp(xp: Any, y: Any, x: Arrays, dx: Arrays, lower: Any, **_: Any) -> Any:
+    (ab, _b), (dab, db) = x, dx
+    r = db
+    if dab is not None:
+        width = ab.shape[0] - 1
+        r = add(xp, -_band_times(xp, _whole_band(xp, dab, lower), width, width, y), db)
+    return _lanes(xp, _library(xp).solveh_banded(ab, _columns(xp, r), lower=lower), r.shape)
+
+
+@structured(
+    "scipy.linalg.solveh_banded",
+    "ab b",
+    dense_vjp(_solveh_banded_jvp),
+    overwrite_ab=False,
+    overwrite_b=False,
+    lower=False,
+    check_finite=True,
+)
+def solveh_banded(xp: Any, y: Any, x: Arrays, dx: Arrays, **options: Any) -> Any:
+    """As for a general band, with the mirrored bands moving too."""
+    return _solveh_banded_jvp(xp, y, x, dx, **options)
+
+
+def _toeplitz_arguments(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    names = dict(zip(("c_or_cr", "b", "check_finite"), args, strict=False)) | kwargs
+    c = names["c_or_cr"]
+    c, r = c if isinstance(c, tuple) else (c, None)
+    return (c, r, names["b"]), {"check_finite": names.get("check_finite", True)}
+
+
+def _toeplitz_jvp(xp: Any, y: Any, x: Arrays, dx: Arrays, **_: Any) -> Any:
+    (c, r, _b), (dc, dr, t) = x, dx
+    library = _library(xp)
+    if dc is not None or dr is not None:
+        n = c.shape[0]
+        first = xp.zeros((len(dr), n), dr.dtype) if dc is None else dc
+        other = xp.conj(first) if r is None else xp.zeros_like(first) if dr is None else dr
+        index = xp.arange(n)[:, None] - xp.arange(n)
+        move = xp.where(index >= 0, first[:, abs(index)], other[:, abs(index)])
+        t = add(xp, -xp.einsum("nij,j...->ni...", move, y), t)
+    return _lanes(xp, library.solve_toeplitz(c if r is None else (c, r), _columns(xp, t)), t.shape)
+
+
+@structured(
+    "scipy.linalg.solve_toeplitz", "c r? b", dense_vjp(_toeplitz_jvp), binder=_toeplitz_arguments, check_finite=True
+)
+def solve_toeplitz(xp: Any, y: Any, x: Arrays, dx: Arrays, **options: Any) -> Any:
+    """A dx = db - dA x, all lanes as columns of one right side."""
+    return _toeplitz_jvp(xp, y, x, dx, **options)
+
+
+@composition("scipy.linalg.matmul_toeplitz")
+def matmul_toeplitz(xp: Any, c_or_cr: Any, x: Any, check_finite: bool = False, workers: Any = None) -> Any:
+    """The product with the matrix itself: values agree with the transforms that SciPy takes to rounding only."""
+    c, r = c_or_cr if isinstance(c_or_cr, tuple) else (c_or_cr, None)
+    return xp.matmul(toeplitz(xp, c, r), array_of(xp, x))
+
+
+def _tridiagonal_jvp(
+    xp: Any, y: Any, x: Arrays, dx: Arrays, eigvals_only: Any, select: Any, select_range: Any, **_: Any
+) -> Any:
+    (d, e), (dd, de) = x, dx
+    if select not in ("a", 0, "all"):
+        raise refuse("scipy.linalg.eigh_tridiagonal", "select=", "Take the part of all values and vectors.")
+    w, v = _library(xp).eigh_tridiagonal(d, e) if eigvals_only else y
+    n, lanes = d.shape[0], len(dd if dd is not None else de)
+    move = xp.zeros((lanes, n, n), d.dtype)
+    at = xp.arange(n)
+    if dd is not None:
+        move[:, at, at] = dd
+    if de is not None:
+        move[:, at[1:], at[:-1]] = de
+        move[:, at[:-1], at[1:]] = de
+    dw, dv = eigh_lanes(xp, w, v, move, vectors=not eigvals_only)
+    return dw if eigvals_only else (dw, dv)
+
+
+_TRIDIAGONAL: dict[str, Any] = {
+    "select": "a",
+    "select_range": None,
+    "check_finite": True,
+    "tol": 0.0,
+    "lapack_driver": "auto",
+}
+
+
+@structured("scipy.linalg.eigh_tridiagonal", "d e", dense_vjp(_tridiagonal_jvp), eigvals_only=False, **_TRIDIAGONAL)
+def eigh_tridiagonal(xp: Any, y: Any, x: Arrays, dx: Arrays, **options: Any) -> Any:
+    """As numpy.linalg.eigh of the matrix that both diagonals stand for."""
+    return _tridiagonal_jvp(xp, y, x, dx, **options)
+
+
+def _tridiagonal_values_jvp(xp: Any, y: Any, x: Arrays, dx: Arrays, **options: Any) -> Any:
+    return _tridiagonal_jvp(xp, y, x, dx, eigvals_only=True, **options)
+
+
+@structured("scipy.linalg.eigvalsh_tridiagonal", "d e", dense_vjp(_tridiagonal_values_jvp), **_TRIDIAGONAL)
+def eigvalsh_tridiagonal(xp: Any, y: Any, x: Arrays, dx: Arrays, **options: Any) -> Any:
+    """The values alone."""
+    return _tridiagonal_values_jvp(xp, y, x, dx, **options)
