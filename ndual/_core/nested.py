@@ -14,6 +14,9 @@ import numpy as np
 
 from ndual._core import _dual
 from ndual._core.storage import Storage
+from ndual.errors import NoRuleError
+from ndual.rules.expressions import Name, NoDerivative
+from ndual.rules.language import Num
 
 # Functions that hand duals to their rules themselves; all others are asked through the dispatcher.
 DISPATCHED = (np.ufunc, type(np.sum), types.BuiltinMethodType)
@@ -63,6 +66,48 @@ class NestedStorage(Storage):
         if tangent.dtype != value.dtype:
             tangent, fresh = tangent.astype(value.dtype), True
         return value, tangent if fresh else tangent.copy()
+
+    def factor(self, row: Any, form: Any, i: int, x: tuple[Any, ...], y: Any) -> Any:
+        """A partial as a dual of the level below, from the second derivatives that the row itself gives.
+
+        They are as accurate as the table says, which the derivative of a formula need not be, and cost less. Complex
+        operands, and those that are duals twice over, take the derivative of the formula.
+        """
+        if type(row.partial_exprs[i]) in (Name, Num):  # of a product, a sum
+            return form(x, y)
+        places = [j for j, v in enumerate(x) if _dual.is_dual(v)]
+        levels = {_dual.level_of(x[j]) for j in places}
+        if len(levels) != 1 or (level := levels.pop()).outer is not None:
+            return form(x, y)
+        if any(getattr(v, "dtype", None) is not None and v.dtype.kind == "c" for v in x):
+            return form(x, y)
+        x0, y0 = tuple(map(_dual.bottom, x)), _dual.bottom(y)
+        value = form(x0, y0)
+        tangent: Any = None
+        for j in places:
+            try:
+                second = self.form(row, "second", i * row.nin + j)
+            except NoDerivative as error:
+                raise NoRuleError(
+                    f"{row.name} has no second derivative, since {error}{_dual.user_location()}. "
+                    "Make it a constant with ndual.stop_gradient(x) in one of the two derivatives"
+                ) from None
+            if second is None:
+                return form(x, y)
+            share = second(x0, y0)
+            if type(share) in (int, float) and share == 0:
+                continue
+            t = _dual.split(x[j])[1]
+            ndim = max(np.ndim(value), np.ndim(share), t.ndim - 1)
+            t = t.reshape(t.shape[:1] + (1,) * (ndim + 1 - t.ndim) + t.shape[1:])
+            term = Storage.strong_product(self, share, t)
+            tangent = term if tangent is None else tangent + term
+        if tangent is None:
+            return value
+        if np.shape(value) != tangent.shape[1:]:
+            value = np.broadcast_to(value, np.broadcast_shapes(np.shape(value), tangent.shape[1:])).copy()
+            tangent = np.broadcast_to(tangent, tangent.shape[:1] + value.shape).copy()
+        return _dual.wrap(value, tangent, level)
 
     def strong_product(self, factor: Any, tangent: Any) -> Any:
         """Factor * tangent with strong zeros, decided by the values at the bottom."""

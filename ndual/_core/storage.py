@@ -55,6 +55,8 @@ class Storage:
                 expr = row.value_expr
             elif kind == "jvp":
                 expr = row.jvp_expr
+            elif kind == "second":
+                expr = row.second_expr(*divmod(i, row.nin))
             else:
                 exprs = row.complex_exprs if kind == "complex" else row.partial_exprs
                 expr = None if exprs is None else exprs[i]
@@ -128,13 +130,17 @@ class Storage:
                 f"{row.name} has no derivative with respect to operand {i}"
                 f"{' for complex operands' if complex_operand else ''}. Make it a constant with ndual.stop_gradient(x)"
             )
-        factor = form(x, y)
+        factor = self.factor(row, form, i, x, y)
         if type(factor) in (int, float):
             if factor == 1:
                 return t
             if factor == 0:
                 return None
         return self.strong_product(factor, t)
+
+    def factor(self, row: Any, form: Any, i: int, x: tuple[Any, ...], y: Any) -> Any:
+        """The partial by operand `i`, whose compiled expression is `form`."""
+        return form(x, y)
 
     def strong_product(self, factor: Any, tangent: Any) -> Any:
         """Factor * tangent in which a zero on either side annihilates infinities and NaN."""
