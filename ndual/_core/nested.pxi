@@ -159,9 +159,23 @@ cdef NDualArray adopt_nested(object value, object tangent, Level level, NDualArr
             raise AliasError(
                 "expected the lanes of a view to be the same view; got a copy of them. Copy the array first: x.copy()"
             )
-    elif (like is not None and same_memory(t, like.device_t)) or t.flags_ & NREADONLY:
+        return nested_array(v, t, level)
+    if (like is not None and same_memory(t, like.device_t)) or t.flags_ & NREADONLY:
         t = copy_array(t, "K")
-    return nested_array(v, t, level)
+    return nested_array(v, laid_out_as(v, t), level)
+
+
+cdef NDualArray laid_out_as(NDualArray v, NDualArray t):
+    """Lanes in the axis order of the value, so that what is a view of the one is a view of the other."""
+    if v.ndim_ < 2 or v.size_ == 0:
+        return t
+    cells = plain_value(v, False)
+    order = sorted(range(v.ndim_), key=lambda i: (-abs(cells.strides[i]), i))
+    if not cells.transpose(order).flags.c_contiguous or plain_value(t, False)[0].transpose(order).flags.c_contiguous:
+        return t
+    axes = [0] + [i + 1 for i in order]
+    back = [axes.index(i) for i in range(len(axes))]
+    return transpose(copy_array(transpose(t, axes), "C"), back)
 
 
 cdef NDualArray box_nested(NDual1 s):

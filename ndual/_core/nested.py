@@ -139,6 +139,10 @@ class Namespace:
         self.__dict__[name] = result
         return result
 
+    def beside(self, module: Any) -> Namespace:
+        """Another library's functions in the same way."""
+        return Namespace(self._level, module)
+
     def _fresh(self, function: Callable[..., Any]) -> Callable[..., Any]:
         def make(*args: Any, **kwargs: Any) -> Any:
             array = function(*args, **kwargs)

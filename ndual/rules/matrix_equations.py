@@ -10,7 +10,7 @@ from ndual.rules.support import add, adjoint, scipy_linalg
 
 def _each(xp: Any, name: str, coefficients: tuple[Any, ...], right: Any) -> Any:
     """The library's solver has no form for several right sides, so the lanes go through it one by one."""
-    solve = getattr(scipy_linalg(xp.__name__.partition(".")[0]), name)
+    solve = getattr(scipy_linalg(xp), name)
     return xp.stack([solve(*coefficients, r) for r in right])
 
 

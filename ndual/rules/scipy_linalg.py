@@ -211,7 +211,7 @@ def _standard(params: dict[str, Any]) -> None:
 
 def _vectors(xp: Any, x: tuple[Any, Any], low: bool) -> Any:
     """The eigenvectors, where only the eigenvalues were asked for."""
-    library = scipy_linalg(xp.__name__.partition(".")[0])
+    library = scipy_linalg(xp)
     return library.eigh(x[0], lower=low)[1] if x[1] is None else library.eigh(x[0], x[1], lower=low)[1]
 
 
@@ -294,7 +294,7 @@ def _expm_lanes(xp: Any, a: Any, t: Any) -> Any:
     wide = xp.broadcast_to(a, t.shape)
     top = xp.concatenate((wide, t), -1)
     bottom = xp.concatenate((xp.zeros_like(wide), wide), -1)
-    whole = scipy_linalg(xp.__name__.partition(".")[0]).expm(xp.concatenate((top, bottom), -2))
+    whole = scipy_linalg(xp).expm(xp.concatenate((top, bottom), -2))
     return whole.reshape(lanes, *a.shape[:-2], 2 * n, 2 * n)[..., :n, n:]
 
 

@@ -262,9 +262,14 @@ def function(xp: Any, name: str) -> Any:
     return xp
 
 
+def scipy_linalg(xp: Any) -> Any:
+    """The namespace with SciPy's linear algebra beside an array namespace (imported when first needed)."""
+    found = _scipy_linalg(xp.__name__.partition(".")[0])
+    return xp.beside(found) if hasattr(xp, "beside") else found
+
+
 @lru_cache
-def scipy_linalg(library: str) -> Any:
-    """The namespace with SciPy's linear algebra for an array library (imported when first needed)."""
+def _scipy_linalg(library: str) -> Any:
     if library == "cupy":
         import cupyx.scipy.linalg as found
     else:

@@ -104,7 +104,7 @@ def factor_inverse(a: Any, lower: bool, char: str) -> Any:
 
 
 def _tri_solve_public(xp: Any, a: Any, r: Any, lower: bool, trans: int, unit: bool) -> Any:
-    solve = scipy_linalg(xp.__name__.partition(".")[0]).solve_triangular
+    solve = scipy_linalg(xp).solve_triangular
     if r.ndim == 2:
         return solve(a, r.T, trans=trans, lower=lower, unit_diagonal=unit).T
     n, size, k = r.shape
