@@ -357,3 +357,15 @@ def test_more_lanes_than_the_widest_scalar_class():
 def test_branches_see_the_value():
     f = lambda x: np.sum(np.where(x > 0, x**3, -(x**2))) + (x[0] ** 2 if x[0] > 0 else 0.0)  # noqa: E731
     np.testing.assert_allclose(hessian(f)(X), np.diag([3.0 + 2, -2.0, 7.2]), rtol=1e-14)
+
+
+def test_numbers_of_an_inner_derivative_beside_plain_arrays():
+    def outer(x):
+        def inner(t):
+            y = t * np.array([1.0, 2.0])
+            y[0] = x * t
+            return np.sum(y * x)
+
+        return grad(inner)(3.0)  # x^2 + 2 x
+
+    assert grad(outer)(5.0) == 12.0

@@ -122,7 +122,7 @@ cdef NDualArray direct(Row row, int nin, object a, object b, NDualArray out):
     cdef bint single = False
     cdef nd_out o
     cdef NDualArray r
-    if row.index < 0 or row.nin != nin:
+    if row.index < 0 or row.nin != nin or nd_tls.level == NULL or running().outer is not None:
         return None
     for k in range(nin):
         if not locate(&p[k], &m.ins[k], b if k else a, &typenum, &m.constants[k]):

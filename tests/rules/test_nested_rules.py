@@ -1,4 +1,4 @@
-"""The rules inside of a derivative of a derivative, two lanes on either side, against differences of the first order."""
+"""The rules inside of a derivative of a derivative, two lanes on either side, against differences of first order."""
 
 from __future__ import annotations
 
