@@ -33,6 +33,7 @@ def install() -> None:
 
 def _kinds(kind: type) -> Iterator[type]:
     yield kind
+    below: type
     for below in kind.__subclasses__():
         yield from _kinds(below)
 
