@@ -1,6 +1,6 @@
-# Lanes of a Cholesky factor and of triangle times vector, for real host arrays, in blocks over the loop of NumPy's matmul.
-# rules/linalg.py and rules/triangular.py state the formulas and call these where they can: thirty NumPy calls for a matrix
-# of order 128 take as long as the work itself.
+# Lanes of a Cholesky factor and of triangle times vector, for real host arrays, in blocks over the loop of NumPy's
+# matmul. rules/linalg.py and rules/triangular.py state the formulas and call these where they can: thirty NumPy calls
+# for a matrix of order 128 take as long as the work itself.
 
 ctypedef fused real:
     float
@@ -53,7 +53,7 @@ cdef void take_away(real* p, const real* q, Py_ssize_t n) noexcept:
         p[i] -= q[i]
 
 
-cdef void cholesky_column(nd_loop loop, const real* l, real* out, const char* da, Py_ssize_t dr, Py_ssize_t dc,
+cdef void cholesky_column(nd_loop loop, const real* lf, real* out, const char* da, Py_ssize_t dr, Py_ssize_t dc,
                           Py_ssize_t n, Py_ssize_t s, Py_ssize_t w, const real* inverse, real* room) noexcept:
     """One block column, s..s + w, of one lane; those before it are done."""
     cdef Py_ssize_t item = sizeof(real), rows = n - s, i, j
@@ -72,19 +72,21 @@ cdef void cholesky_column(nd_loop loop, const real* l, real* out, const char* da
         for j in range(w):
             p[i * w + j] = (<const real*>(da + (s + i) * dr + (s + j) * dc))[0]
     if s > 0:
-        gemm(loop, 1, rows, s, w, <char*>(out + s * n), 0, plain, <char*>(l + s * n), 0, turned, <char*>q, w * item, item)
+        gemm(loop, 1, rows, s, w, <char*>(out + s * n), 0, plain, <char*>(lf + s * n), 0, turned, <char*>q,
+             w * item, item)
         take_away(p, q, rows * w)
-        gemm(loop, 1, rows, s, w, <char*>(l + s * n), 0, plain, <char*>(out + s * n), 0, turned, <char*>q, w * item, item)
+        gemm(loop, 1, rows, s, w, <char*>(lf + s * n), 0, plain, <char*>(out + s * n), 0, turned, <char*>q,
+             w * item, item)
         take_away(p, q, rows * w)
     # The diagonal block: D Phi(M + M.T) with M = D^-1 (halved lower triangle) D^-T.
     halve(p, w)
     gemm(loop, 1, w, w, w, <char*>inverse, 0, small, <char*>p, 0, small, <char*>q, w * item, item)
     gemm(loop, 1, w, w, w, <char*>q, 0, small, <char*>inverse, 0, small_turned, <char*>p, w * item, item)
     mirror_halved(p, q, w)
-    gemm(loop, 1, w, w, w, <char*>(l + s * n + s), 0, plain, <char*>q, 0, small, <char*>(out + s * n + s), row, item)
+    gemm(loop, 1, w, w, w, <char*>(lf + s * n + s), 0, plain, <char*>q, 0, small, <char*>(out + s * n + s), row, item)
     if rows > w:
         p += w * w
-        gemm(loop, 1, rows - w, w, w, <char*>(l + (s + w) * n + s), 0, plain, <char*>(out + s * n + s), 0, turned,
+        gemm(loop, 1, rows - w, w, w, <char*>(lf + (s + w) * n + s), 0, plain, <char*>(out + s * n + s), 0, turned,
              <char*>q, w * item, item)
         take_away(p, q, (rows - w) * w)
         gemm(loop, 1, rows - w, w, w, <char*>p, 0, small, <char*>inverse, 0, small_turned,
@@ -94,15 +96,15 @@ cdef void cholesky_column(nd_loop loop, const real* l, real* out, const char* da
 cdef int cholesky_fill(nd_loop loop, cnp.ndarray factor, cnp.ndarray da, cnp.ndarray out, real unused) except -1:
     cdef Py_ssize_t n = cnp.PyArray_DIM(factor, 0), s, w, k
     cdef int size_class
-    cdef real* l = <real*>cnp.PyArray_DATA(factor)
+    cdef real* lf = <real*>cnp.PyArray_DATA(factor)
     cdef real* room = <real*>pooled((2 * n + FACTOR_BLOCK) * FACTOR_BLOCK * sizeof(real), &size_class)
     cdef real* inverse = room + 2 * n * FACTOR_BLOCK
     for s in range(0, n, FACTOR_BLOCK):
         w = min(n - s, <Py_ssize_t>FACTOR_BLOCK)
-        invert_lower(l + s * n + s, n, inverse, w)
+        invert_lower(lf + s * n + s, n, inverse, w)
         for k in range(cnp.PyArray_DIM(da, 0)):
             cholesky_column(
-                loop, l, <real*>cnp.PyArray_DATA(out) + k * n * n,
+                loop, lf, <real*>cnp.PyArray_DATA(out) + k * n * n,
                 cnp.PyArray_BYTES(da) + k * cnp.PyArray_STRIDE(da, 0), cnp.PyArray_STRIDE(da, 1),
                 cnp.PyArray_STRIDE(da, 2), n, s, w, inverse, room,
             )
@@ -142,8 +144,8 @@ cdef int triangle_fill(nd_loop loop, cnp.ndarray da, cnp.ndarray x, cnp.ndarray 
             first = 0 if lower else s + w
             last = s if lower else n
             if first < last:
-                gemm(loop, 1, w, last - first, 1, a + s * steps[0] + first * steps[1], 0, steps, <char*>(v + first), 0, one,
-                     <char*>(y + s), sizeof(real), sizeof(real))
+                gemm(loop, 1, w, last - first, 1, a + s * steps[0] + first * steps[1], 0, steps, <char*>(v + first),
+                     0, one, <char*>(y + s), sizeof(real), sizeof(real))
             else:
                 memset(y + s, 0, w * sizeof(real))
             for i in range(s, s + w):

@@ -1,7 +1,6 @@
-# Matrix products of real host arrays with one or two axes, their lanes written straight into the result by the very loop
-# that NumPy's matmul runs. The rule in rules/products.py says what a product means: everything that is not plain and
-# finite goes there, and tests hold the two against each other.
-
+# Matrix products of real host arrays with one or two axes, their lanes written straight into the result by the very
+# loop that NumPy's matmul runs. The rule in rules/products.py says what a product means: everything that is not plain
+# and finite goes there, and tests hold the two against each other.
 cdef nd_loop _gemm[2]
 bind_loops(_gemm, np.matmul)
 
@@ -113,7 +112,8 @@ cdef void lanes_of_a(nd_loop loop, factor* a, factor* b, char* to, Py_ssize_t it
         gemm(loop, count, a.rows, a.columns, b.columns, a.t, a.lane, strides, b.v, 0, b.vs, to, row, item)
 
 
-cdef void lanes_of_b(nd_loop loop, factor* a, factor* b, Py_ssize_t lo, Py_ssize_t hi, char* to, Py_ssize_t item) noexcept:
+cdef void lanes_of_b(nd_loop loop, factor* a, factor* b, Py_ssize_t lo, Py_ssize_t hi, char* to,
+                     Py_ssize_t item) noexcept:
     """a @ db for lanes lo..hi: of vectors, one product of the lanes with a's transpose."""
     cdef char* t = b.t + (lo - b.lo) * b.lane
     cdef Py_ssize_t left[2]
@@ -178,8 +178,11 @@ cdef NDualArray host_product(object function, object a, object b):
         shape[ndim] = g.columns
         ndim += 1
     r = new_window(running(), typenum, ndim, shape, lo, hi)
-    function(values(<NDualArray>a) if type(a) is NDualArray else a, values(<NDualArray>b) if type(b) is NDualArray else b,
-             values(r))
+    function(
+        values(<NDualArray>a) if type(a) is NDualArray else a,
+        values(<NDualArray>b) if type(b) is NDualArray else b,
+        values(r),
+    )
     aim_factor(&f, a)
     aim_factor(&g, b)
     item = r.itemsize_
