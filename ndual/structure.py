@@ -116,6 +116,8 @@ def leaf_of(value: Any, name: str, promote: bool = True) -> tuple[Leaf, Any] | N
         return Leaf(name, SCALAR, float, FLOAT64, (), 1), float(value)
     if kind is complex:
         return Leaf(name, SCALAR, complex, COMPLEX128, (), 1), value
+    if type(value) is _core.NDualArray:
+        value = _core.constants(value)
     if _core.is_dual(value):
         # Of an outer derivative: its values are differentiated here, and are duals themselves.
         _core.level_of(value)

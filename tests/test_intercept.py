@@ -21,7 +21,6 @@ import ndual
 from ndual._core._dual import swaps
 from ndual.frontend import intercept
 from ndual.frontend._gate import Gate
-from ndual.frontend.proof import Proof
 
 A = np.array([[2.0, 1.0], [1.0, 3.0]])
 B = np.array([1.0, 1.0])
@@ -230,7 +229,7 @@ def test_a_fork_in_the_middle():
 
 
 def proof(f):
-    return Proof(f, intercept.room.intercepted)
+    return intercept.room.prove(f)
 
 
 def closure(inner):
@@ -303,7 +302,7 @@ def test_holds(f):
 def test_fails(f):
     found = proof(f)
     assert not found.holds
-    assert found.random
+    assert found.random == (not found.known)
 
 
 def test_facts_are_looked_at_again():
@@ -366,3 +365,29 @@ def test_the_function_itself_may_be_one_that_gates_would_catch():
     jacobian = ndual.jacobian(solve_triangular, argnums=1)
     for _ in range(2):
         np.testing.assert_allclose(jacobian(a, b, lower=True), inverse)
+
+
+@pytest.mark.parametrize(
+    ("f", "writes", "sites"),
+    [
+        (lambda x: np.sum(x * np.eye(3)[0]), False, []),
+        (lambda x: np.sum(x * np.array([1.0, 2.0, 3.0])), False, ["array", "sum"]),
+        (lambda x: operator_in_place(np.zeros(3), x), True, ["zeros"]),
+        (lambda x: np.add(x, 1.0, out=np.empty_like(x)), True, []),
+        (lambda x: np.add(x, 1.0, out=np.empty_like(WEIGHTS)), True, ["empty_like"]),
+        (lambda x: np.linalg.norm([x[0], x[1]]), False, ["norm"]),
+        (lambda x: np.linalg.norm(x[0, 1]), False, []),
+        (lambda x: x.shape[0] * x.real.sum(), False, []),
+    ],
+)
+def test_what_is_known_to_be_needed(f, writes, sites):
+    found = proof(f)
+    assert found.known
+    assert found.writes == writes
+    assert [site.name for site in found.sites] == sites
+    assert found.holds == (not sites)
+
+
+def operator_in_place(out, x):
+    out += x
+    return np.sum(out)

@@ -27,10 +27,11 @@ import threading
 
 import numpy as np
 import pytest
+import scipy.special
 
 X, T = np.array([0.5, 2.0, 3.0]), 0.7
 GLOBAL = {}
-MYSTERY = np.frompyfunc(lambda v: v * v, 1, 1)
+MYSTERY = scipy.special.zetac
 
 keeps, raises, warns = [], [], []
 

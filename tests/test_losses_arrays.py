@@ -20,6 +20,7 @@ import pytest
 import scipy.integrate
 import scipy.linalg
 import scipy.sparse
+import scipy.special
 
 X, T = np.array([0.5, 2.0, 3.0]), 0.7
 OUTER = np.zeros(3)
@@ -30,7 +31,7 @@ HELD = {
     "buffer": np.zeros(3),
     "square": np.zeros((3, 3)),
 }
-MYSTERY = np.frompyfunc(lambda v: v * v, 1, 1)
+MYSTERY = scipy.special.zetac
 
 keeps, raises, warns = [], [], []
 
@@ -232,7 +233,7 @@ def asarray_of_objects(x=X):
     return np.sum(np.asarray(x, dtype=object).astype(float) ** 2)
 
 
-@raises.append
+@keeps.append
 def frompyfunc(x=X):
     return np.sum(np.frompyfunc(lambda v: v * v, 1, 1)(x).astype(float))
 
@@ -287,7 +288,7 @@ def fromiter(x=X):
 # ---- private references and libraries -------------------------------------------------------------------------------
 
 
-@raises.append
+@keeps.append
 def default_argument(x=T, f=sqrt):
     return f(x) ** 4
 
@@ -329,9 +330,9 @@ def drawn_by_a_generator(x=X):
     return np.sum(np.random.default_rng(0).normal(x, 0.0) ** 2)
 
 
-@raises.append
+@keeps.append
 def quad(x=T):
-    return scipy.integrate.quad(lambda t: x * t, 0.0, 1.0)[0]
+    return scipy.integrate.quad(lambda t: 2 * x * x * t, 0.0, 1.0)[0]
 
 
 @raises.append
@@ -341,7 +342,7 @@ def lapack(x=X):
 
 @raises.append
 def a_function_without_rule(x=X):
-    return np.sum(MYSTERY(x).astype(float))
+    return np.sum(MYSTERY(x))
 
 
 @keeps.append

@@ -83,7 +83,7 @@ cdef inline object finish(NDualArray x):
 cdef NDualArray as_dual_array(object obj):
     """Any dual as an NDualArray of its level, which is then at hand."""
     if type(obj) is NDualArray:
-        check_level((<NDualArray>obj).buf.level)
+        check_array(<NDualArray>obj)
         return <NDualArray>obj
     return box(obj)
 
@@ -94,7 +94,7 @@ cdef object plain_value(object obj, bint compared):
     if type(obj) is NDualArray:
         x = <NDualArray>obj
         if compared:
-            check_level(x.buf.level)
+            check_array(x)
             nd_tls.compared = 1
         if x.device_v is not None:
             if type(x.device_v) is not NDualArray:

@@ -144,6 +144,7 @@ cdef extern from "numpy/ufuncobject.h":
         cnp.PyUFuncGenericFunction* functions
         void** data
         const char* types
+        PyObject* obj
 
 cdef extern from "numpy/ndarraytypes.h":
     object PyArray_NewFromDescr(PyTypeObject*, cnp.dtype, int, const Py_ssize_t*, const Py_ssize_t*, void*, int, object)

@@ -31,7 +31,7 @@ cdef inline object read_cell(NDualArray x, Py_ssize_t voff, Py_ssize_t toff):
 cdef object getitem(NDualArray x, object index):
     cdef Py_ssize_t i
     cdef NDualArray view
-    check_level(x.buf.level)
+    check_array(x)
     if PyLong_CheckExact(index) and x.ndim_ == 1 and x.typenum == cnp.NPY_DOUBLE and nd_tls.scalar != NULL \
             and x.device_v is None:
         i = in_range(<Py_ssize_t>index, x.shape_[0], 0)
@@ -134,7 +134,7 @@ cdef int setitem(NDualArray x, object index, object value) except -1:
     cdef NDualArray view, source
     cdef Py_ssize_t i, k
     cdef char* t
-    check_level(x.buf.level)
+    check_array(x)
     if x.flags_ & NREADONLY:
         raise ValueError("assignment destination is read-only")
     if x.flags_ & NSCALAR:

@@ -70,12 +70,12 @@ cdef object quick_map(Row row, NDualArray x, NDualArray y, const void* constant,
     cdef Py_ssize_t lo, hi
     cdef NDualArray r
     cdef int at = 0, nin = 1
-    check_level(x.buf.level)
+    check_array(x)
     window(x, &ins[0].lo, &ins[0].hi)
     lo = ins[0].lo
     hi = ins[0].hi
     if y is not None:
-        check_level(y.buf.level)
+        check_array(y)
         window(y, &ins[1].lo, &ins[1].hi)
         unite(&lo, &hi, ins[1].lo, ins[1].hi)
     elif constant_first:

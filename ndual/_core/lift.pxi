@@ -93,7 +93,7 @@ cdef object result_value(object out, bint small):
         check_scalar(out)
         return nd_float64((<NDual1>out).v)
     x = <NDualArray>out
-    check_level(x.buf.level)
+    check_array(x)
     if x.device_v is not None:
         return lower_result(x.device_v, x.flags_ & NSCALAR) if type(x.device_v) is NDualArray else x.device_v.copy()
     if x.flags_ & NSCALAR:

@@ -2,7 +2,7 @@
 
 cdef object inplace(Row row, NDualArray x, object b):
     """x ∘= b: NumPy's casting rule ("same_kind"), written into x's memory; a scalar result is rebound instead."""
-    check_level(x.buf.level)
+    check_array(x)
     if x.flags_ & NSCALAR:
         return binary(row, x, b)
     if direct(row, 2, x, b, x) is not None:
@@ -63,7 +63,7 @@ cdef object inplace_power(NDualArray x, object b):
     if not (x.flags_ & NSCALAR):
         row = scalar_power_row(x, b)
         if row is not None:
-            check_level(x.buf.level)
+            check_array(x)
             return general(row, (x,), x, None, None)
     return inplace(ROW_POWER, x, b)
 

@@ -74,7 +74,7 @@ cdef object ufunc_with(Row row, tuple inputs, dict kwargs):
         if mask is True and dtype is None and row.nin <= 2 and direct(
                 row, row.nin, inputs[0], inputs[row.nin - 1], <NDualArray>out) is not None:
             return out
-        check_level((<NDualArray>out).buf.level)
+        check_array(<NDualArray>out)
         for operand_ in inputs:
             check_not_inner((<NDualArray>out).buf.level, operand_)
         check_out(row, out, inputs)

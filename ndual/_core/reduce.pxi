@@ -10,7 +10,7 @@ cdef object sum_all(NDualArray x):
     cdef NDual1 d
     cdef NDualArray r = None
     cdef object s
-    check_level(x.buf.level)
+    check_array(x)
     if not (x.flags_ & NCONTIGUOUS) or x.typenum != cnp.NPY_DOUBLE or loop.fn == NULL or x.device_v is not None:
         return dispatch(np.sum, (x,), {"axis": None})
     if inert(x):
@@ -56,7 +56,7 @@ cdef object like(NDualArray x, bint zeros):
     """An array of x's shape, type and layout without lanes: they come with the first dual that is written."""
     cdef NDualArray y
     cdef int axes[64]
-    check_level(x.buf.level)
+    check_array(x)
     if type(x.device_v) is NDualArray:
         return like_nested(x, zeros)
     if x.device_v is not None or x.flags_ & NSCALAR:
@@ -81,7 +81,7 @@ cdef NDualArray copy_array(NDualArray x, object order):
     cdef NDualArray y
     cdef int axes[64]
     cdef Py_ssize_t lo, hi
-    check_level(x.buf.level)
+    check_array(x)
     window(x, &lo, &hi)
     if x.device_v is not None:
         if type(x.device_v) is NDualArray:
@@ -105,7 +105,7 @@ cdef NDualArray copy_array(NDualArray x, object order):
 cdef object astype(NDualArray x, object dtype, object casting, object copy):
     """Float and complex types keep the derivative; integers, bools and strings give the primal."""
     dtype = np.dtype(dtype)
-    check_level(x.buf.level)
+    check_array(x)
     if dtype.kind == "O":
         raise lost("astype(object)", "Keep the array as it is")
     if dtype.kind not in "fc":
@@ -123,7 +123,7 @@ cdef object reshape(NDualArray x, object shape, object order, object copy):
     cdef NDualArray y
     cdef Py_ssize_t known = 1, stride
     cdef int i, unknown = -1, ndim
-    check_level(x.buf.level)
+    check_array(x)
     if copy:
         x = copy_array(x, "K")
     if order == "C" and x.flags_ & NCONTIGUOUS and x.device_v is None:
@@ -167,7 +167,7 @@ cdef object transpose(NDualArray x, object axes):
     cdef NDualArray y
     cdef int i, axis
     cdef int n = x.ndim_
-    check_level(x.buf.level)
+    check_array(x)
     if x.flags_ & NSCALAR and not axes:
         return x
     if axes is None:
@@ -200,7 +200,7 @@ cdef object transpose(NDualArray x, object axes):
 cdef object diagonal(NDualArray x):
     """The main diagonal of a matrix: a view that, as NumPy's, cannot be written to."""
     cdef NDualArray y
-    check_level(x.buf.level)
+    check_array(x)
     if x.device_v is not None:
         return dispatch(np_diagonal, (x,), {"offset": 0})
     y = new_view(x, 1)
@@ -220,7 +220,7 @@ cdef object matrix_transpose(NDualArray x):
 
 cdef object part(NDualArray x, bint imaginary):
     """x.real and x.imag: views, as in NumPy."""
-    check_level(x.buf.level)
+    check_array(x)
     value, tangent, lo = views_of(x)
     if value.dtype.kind != "c":
         return (np.zeros_like(value)[()] if x.flags_ & NSCALAR else np.zeros_like(value)) if imaginary else x
@@ -231,7 +231,7 @@ cdef object part(NDualArray x, bint imaginary):
 
 cdef object conjugate(NDualArray x):
     """x.conj(): a real array is its own, as in NumPy; np.conjugate copies."""
-    check_level(x.buf.level)
+    check_array(x)
     return unary(ROW_CONJUGATE, x) if x.typenum in (cnp.NPY_CDOUBLE, cnp.NPY_CFLOAT) else x
 
 
@@ -255,7 +255,7 @@ cdef int set_shape(NDualArray x, object shape) except -1:
 
 
 cdef object item(NDualArray x, tuple index):
-    check_level(x.buf.level)
+    check_array(x)
     if not index:
         if x.size_ != 1:
             raise ValueError("can only convert an array of size 1 to a Python scalar")

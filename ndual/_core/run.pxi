@@ -113,7 +113,7 @@ cdef class Run:
                 return False
         return True
 
-    cdef int leave(self, list sites) except -1:
+    cdef int leave(self, tuple sites) except -1:
         try:
             self.guard.leave()
         finally:
@@ -152,7 +152,7 @@ cdef class Run:
         cdef bint single
         cdef Py_ssize_t k
         cdef tuple directions
-        cdef list sites = None
+        cdef tuple sites = None
         self.claim()
         try:
             inputs = self.admit(primals)
@@ -250,7 +250,8 @@ cdef class Run:
         cdef Level level = Level.__new__(Level, width)
         cdef Py_ssize_t i
         cdef bint single
-        cdef list given, sites = None
+        cdef list given
+        cdef tuple sites = None
         if not self.guard.hold():
             sites = self.guard.enter()
             if sites is not None:

@@ -1,7 +1,7 @@
 """Types of the gates. A gate has every attribute of the function that it stands for."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, final
 
 from typing_extensions import disjoint_base
 
@@ -25,6 +25,7 @@ class Gate:
         makes: bool = False,
         iterates: bool = False,
         everywhere: bool = False,
+        lists: bool = False,
     ) -> None: ...
     def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
     def __getattr__(self, name: str, /) -> Any: ...
@@ -33,7 +34,23 @@ class Gate:
     @property
     def original(self) -> Any: ...
     @property
+    def everywhere(self) -> bool: ...
+    @property
+    def lists(self) -> bool: ...
+    @property
     def __wrapped__(self) -> Any: ...
+
+@final
+@disjoint_base
+class Stand:
+    """The attribute of a module while calls are intercepted."""
+
+    def __init__(self, scope: dict[str, Any], name: str, original: Any, gate: Any) -> None: ...
+    def __get__(self, module: Any, kind: Any) -> Any: ...
+    def __set__(self, module: Any, value: Any) -> None: ...
+    def __delete__(self, module: Any) -> None: ...
+    @property
+    def gate(self) -> Any: ...
 
 class TypeGate(type):
     """The metaclass of the stand-ins for NumPy's number types."""

@@ -7,10 +7,13 @@ import copyreg
 import dis
 import sys
 
+cimport cython
+
 from cpython.object cimport Py_EQ, Py_NE, PyObject, PyTypeObject
 
 cdef extern from "Python.h":
     PyObject* PyEval_GetGlobals()
+    PyObject* PyDict_GetItem(object, object)
     object PyObject_Vectorcall(object, PyObject* const*, size_t, PyObject*)
     Py_ssize_t PyVectorcall_NARGS(size_t)
 
@@ -142,21 +145,24 @@ def resolve(str module, str name):
 cdef class Gate:
     # A stand-in for a function: on duals, from user code, the rule; otherwise the function itself. `makes` marks a
     # function that makes arrays: those without duals are lazy buffers. `iterates` marks one that takes iterators, which
-    # only the rule may use up; `everywhere` one whose callers in libraries count too.
+    # only the rule may use up; `everywhere` one whose callers in libraries count too; `lists` one that NumPy's protocols
+    # hand over unless the duals come in a list or under a keyword.
 
     cdef readonly object original
     cdef object dispatch
     cdef void* vectorcall
-    cdef bint makes, iterates, everywhere
+    cdef bint makes, iterates
+    cdef readonly bint everywhere, lists
     cdef dict __dict__
     cdef object __weakref__      # numba looks functions up by weak references to them
 
-    def __init__(self, original, dispatch, makes=False, iterates=False, everywhere=False):
+    def __init__(self, original, dispatch, makes=False, iterates=False, everywhere=False, lists=False):
         self.original = original
         self.dispatch = dispatch
         self.makes = makes
         self.iterates = iterates
         self.everywhere = everywhere
+        self.lists = lists
         self.vectorcall = <void*>nd_gate_call
 
     def __call__(self, *args, **kwargs):
@@ -196,6 +202,37 @@ cdef class Gate:
         return self.original
 
 
+@cython.final
+cdef class Stand:
+    """The attribute of a module while calls are intercepted: for user code the gate, as long as what the module has is
+    the original."""
+
+    cdef str name
+    cdef readonly object gate
+    cdef object original
+    cdef dict scope
+
+    def __init__(self, dict scope, str name, original, gate):
+        self.scope = scope
+        self.name = name
+        self.original = original
+        self.gate = gate
+
+    def __get__(self, module, kind):
+        cdef PyObject* found = PyDict_GetItem(self.scope, self.name)
+        if found == <PyObject*>self.original:
+            return self.original if from_library() else self.gate
+        if found == NULL:
+            raise AttributeError(f"module has no attribute {self.name!r}")
+        return <object>found
+
+    def __set__(self, module, value):
+        self.scope[self.name] = value
+
+    def __delete__(self, module):
+        del self.scope[self.name]
+
+
 class TypeGate(type):
     """The metaclass of the stand-ins for NumPy's number types: what a call of one does with a dual is the dispatcher's.
 
@@ -230,6 +267,10 @@ copyreg.pickle(TypeGate, lambda cls: (resolve, (cls.original.__module__, cls.ori
 cdef object through(Gate gate, tuple args, dict kwargs, bint python):
     """A call while a derivative is taken on this thread, from Python code or from compiled code."""
     cdef int found
+    if gate.lists:
+        if activity(args, kwargs) == 2 and not from_library():
+            return gate.dispatch(gate.original, args, kwargs)
+        return gate.original(*args, **kwargs)
     if python or not gate.makes:
         if gate.iterates:
             return gate.dispatch(gate.original, args, kwargs)
@@ -245,6 +286,14 @@ cdef object called(PyObject* self, PyObject* const* args, size_t nargsf, PyObjec
     cdef Gate gate = <Gate><object>self
     cdef Py_ssize_t count, i
     cdef dict kwargs
+    if gate.lists:
+        count = PyVectorcall_NARGS(nargsf)
+        for i in range(count):
+            if type(<object>args[i]) is list or type(<object>args[i]) is tuple:
+                break
+        else:
+            if names == NULL:
+                return PyObject_Vectorcall(gate.original, args, nargsf, names)
     if current_level() is None or (not gate.everywhere and from_library()):
         return PyObject_Vectorcall(gate.original, args, nargsf, names)
     count = PyVectorcall_NARGS(nargsf)

@@ -17,7 +17,7 @@ import numpy as np
 from ndual import _core
 from ndual._core import forward
 from ndual.errors import NoRuleError
-from ndual.frontend import _methods, creation
+from ndual.frontend import _methods, creation, foreign, interpolants, solvers
 from ndual.rules import elementwise, refused, registry
 
 _RULES: dict[Any, registry.Rule | Callable[..., Any]] = {}
@@ -29,7 +29,9 @@ _refused: dict[Any, str] = {}
 def fill() -> bool:
     """Bind rows and rules of the libraries that have been imported since the last time; False if there are none."""
     if not _LIBRARIES:
-        _LIBRARIES.update(dotted.rpartition(".")[0] for dotted in (*registry.RULES, *creation.HANDLERS))
+        _LIBRARIES.update(
+            dotted.rpartition(".")[0] for dotted in (*registry.RULES, *creation.HANDLERS, *interpolants.FUNCTIONS)
+        )
         _LIBRARIES.update(name.rpartition(".")[0] for row in elementwise.TABLE.values() for name in row.serves)
     fresh = [name for name in _LIBRARIES if name in sys.modules and name not in _seen]
     if not fresh:
@@ -47,10 +49,18 @@ def fill() -> bool:
         function = registry.lookup(dotted)
         if function is not None:
             _RULES[function] = handler
+    for dotted, handler in interpolants.FUNCTIONS.items():
+        function = registry.lookup(dotted)
+        if function is not None:
+            _RULES[function] = _bound(handler, function)
     # Views, as in NumPy; the rows of these names would copy.
     _RULES[np.real] = operator.attrgetter("real")
     _RULES[np.imag] = operator.attrgetter("imag")
     return True
+
+
+def _bound(handler: Callable[..., Any], function: Any) -> Callable[..., Any]:
+    return lambda *args, **kwargs: handler(function, args, kwargs)
 
 
 def _bind_row(row: Any) -> None:
@@ -116,8 +126,39 @@ def convert(kind: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A number type of NumPy called on a dual: floats keep the derivative, integers and bools have none."""
     if len(args) != 1 or kwargs or not _core.is_dual(args[0]):
         return kind(*(_core.primal(a) for a in args), **kwargs)
-    out = args[0].astype(kind)
+    out: Any = args[0].astype(kind)
     return out if np.ndim(out) else out[()]
+
+
+def handled(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A function that calls the user's, in which duals may be hidden."""
+    return solvers.HANDLERS[f"scipy.integrate.{function.__name__}"](function, *args, **kwargs)
+
+
+def called(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """An instance of np.vectorize."""
+    return foreign.vectorized(function, args, kwargs)
+
+
+# Their first argument is a sequence of arrays; that of block may be nested, and NumPy looks into it.
+_SEQUENCE_NAMES = """
+stack concatenate concat vstack hstack dstack column_stack select choose multi_dot broadcast_arrays
+"""
+_SEQUENCES = frozenset(_SEQUENCE_NAMES.split())
+
+
+def with_lists(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A function that NumPy's protocols hand over, with duals in lists, or in arguments that these do not look at."""
+    if function.__name__ in _SEQUENCES:
+        args = tuple([_joined(part) for part in a] if isinstance(a, list | tuple) else a for a in args)
+    elif function.__name__ != "block":
+        args = tuple(map(_joined, args))
+        kwargs = {key: _joined(value) for key, value in kwargs.items()}
+    return dispatch(function, args, kwargs) if function in _RULES else function(*args, **kwargs)
+
+
+def _joined(obj: Any) -> Any:
+    return _core.build(obj) if isinstance(obj, list | tuple) and _core.activity(obj) == 2 else obj
 
 
 def listed(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -134,7 +175,7 @@ def dispatch(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
     else:
         active = 2
     if active < 2:
-        plain = function if type(function) is not tuple else getattr(*function)
+        plain: Any = getattr(*function) if type(function) is tuple else function
         return _core.call_plain(plain, args, kwargs, active == 1)
     rule = _RULES.get(function)
     if rule is None:
@@ -178,6 +219,10 @@ def entry(function: Any) -> Any:
 
 
 def _without_rule(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    if type(function) is np.ufunc and not kwargs:
+        written = _core.python_function(function)
+        if written is not None:
+            return foreign.cell_by_cell(written, args)
     name = _public_name(function)
     reason = _refused.get(function, "it has no derivative rule")
     raise NoRuleError(

@@ -16,15 +16,14 @@ from typing import Any
 
 import numpy as np
 
-from ndual._core._dual import Facts, forget_swaps
+from ndual._core._dual import Facts, Site, forget_swaps
 from ndual.config import settings
-from ndual.frontend import creation, dispatch, sparse
-from ndual.frontend._gate import Gate, TypeGate, is_library, type_gate
+from ndual.frontend import creation, dispatch, foreign, interpolants, solvers, sparse
+from ndual.frontend._gate import Gate, Stand, TypeGate, is_library, type_gate
 from ndual.frontend.proof import DISPATCHED, Proof
 from ndual.rules import elementwise, refused, registry
 
 GATES = (Gate, TypeGate)
-Site = tuple[dict[str, Any], str, Any, Any]
 # A guard keeps the namespace of its function alive, and a function made by exec lives in that: hence a bound.
 GUARDS = 1024
 
@@ -32,38 +31,48 @@ GUARDS = 1024
 class Guard(Facts):
     """What one function needs while it runs: nothing where its proof holds, gates otherwise.
 
-    ``enter()`` is asked when the facts of the proof do not hold.
+    They are put where the function is known to reach, or everywhere if that is not known. ``enter()`` is asked when
+    the facts of the proof do not hold, or when it needs gates.
     """
 
     def __init__(self, room: Room, function: Any, proof: Proof) -> None:
-        super().__init__(proof.holds, proof.facts)
         self._room = room
         # A guard is kept in a cache under its function, which it must not keep alive.
         self._function = weakref.ref(function) if type(function) is types.FunctionType else lambda: function
-        self._namespaces = proof.namespaces
         self._sizes: list[tuple[dict[str, Any], int]] | None = None
-        self.random = proof.random
         self.plans: dict[Any, Any] = {}
+        super().__init__(proof.holds, proof.facts, proof.writes)
+        self._take(proof)
 
-    def enter(self) -> list[Site] | None:
+    def _take(self, proof: Proof) -> None:
+        self.state(proof.holds, proof.facts, proof.writes)
+        self.known = proof.known
+        self.random = proof.random
+        self._sites = tuple(proof.sites)
+        self._namespaces = proof.namespaces
+        self._sizes = None
+
+    def enter(self) -> tuple[Site, ...] | None:
         """The gates to put in place, if they are needed."""
         room = self._room
-        if self.proven:
-            proof = room.prove(self._function())
-            self.state(proof.holds, proof.facts)
-            self._namespaces, self._sizes, self.random = proof.namespaces, None, proof.random
-            if proof.holds:
+        if self.proven or (self.known and not self.true()):
+            self._take(room.prove(self._function()))
+            if self.proven:
                 return None
         if not settings.intercept:
             return None
+        if self.known:
+            return self._sites
         self._look()
-        return room.sites
+        return (*room.sites, *self._sites) if self._sites else room.sites
 
     def leave(self) -> None:
         """Find the gates that modules took which were first imported inside the function."""
         if len(sys.modules) != self._room.modules:
             self._room.sweep()
-        self._look()
+            self._room.refresh(())
+        if not self.known:
+            self._look()
 
     def _look(self) -> None:
         """Find new places for gates, if any module or namespace has changed its size since the last time."""
@@ -81,12 +90,17 @@ class Room:
     """All gates, and all places where they go."""
 
     def __init__(self) -> None:
-        self.sites: list[Site] = []
-        self._gates: dict[int, Any] = {}
-        self._scanned: dict[int, int] = {}
-        self._known: set[tuple[int, str]] = set()
-        self._swept: set[int] = set()
+        self.sites: tuple[Site, ...] = ()
         self.modules = 0
+        self._gates: dict[int, Any] = {}
+        self._lists: dict[int, Gate] = {}
+        self._scanned: dict[int, int] = {}
+        self._places: dict[tuple[int, str | None], Site] = {}
+        self._listed: set[tuple[int, str]] = set()
+        self._fresh: list[Site] = []
+        self._swept: set[int] = set()
+        self._classes: dict[str, type] = {}
+        self._evaluated: list[Site] = []
         self._plain: weakref.WeakKeyDictionary[types.FunctionType, Guard] = weakref.WeakKeyDictionary()
         self._always: weakref.WeakKeyDictionary[types.FunctionType, Guard] = weakref.WeakKeyDictionary()
 
@@ -96,9 +110,42 @@ class Room:
         self.refresh(())
         return self._gates
 
+    def gate_of(self, value: Any) -> Any:
+        """The gate of a function or type, or None."""
+        gate = self._gates.get(id(value))
+        if gate is not None:
+            return gate if gate.original is value else None
+        if type(value) in GATES or value is foreign.Vectorize:
+            return value
+        if type(value) is np.vectorize:
+            gate = self._gates[id(value)] = Gate(value, dispatch.called, iterates=True)
+            return gate
+        return None
+
+    def lists_of(self, value: Any) -> Any:
+        """The gate of a function that NumPy's protocols hand over, for calls with lists."""
+        return self._lists.get(id(value))
+
     def prove(self, function: Any) -> Proof:
         """A fresh proof for a function."""
-        return Proof(function, self.intercepted)
+        self.refresh(())
+        return Proof(function, self.gate_of, self.lists_of, self.place)
+
+    def place(self, scope: Any, name: str | None, original: Any, gate: Any) -> Site:
+        """The site at a place, the same object for all who ask for it."""
+        original = gate.original if type(original) in GATES else original
+        if type(scope) is not dict:  # a cell or a function, which must not be kept alive
+            return Site(scope, name, original, gate)
+        key = (id(scope), name)
+        site = self._places.get(key)
+        if site is None or site.scope is not scope or site.original is not original:
+            site = self._places[key] = Site(scope, name, original, gate)
+        return site
+
+    @property
+    def everything(self) -> list[Site]:
+        """Every site that any call may have used."""
+        return list({id(site): site for site in (*self._places.values(), *self.sites)}.values())
 
     def guard(self, function: Any, plain: bool) -> Guard:
         """The guard of a function; `plain` says that its arguments are data, which can call nothing."""
@@ -117,7 +164,7 @@ class Room:
                 cache.clear()
             proof = self.prove(key)
             if not plain:
-                proof.holds, proof.random = False, True
+                proof.holds, proof.known, proof.random, proof.writes = False, False, True, True
             guard = cache[key] = Guard(self, key, proof)
         return guard
 
@@ -132,16 +179,24 @@ class Room:
             self._make_gates()
             sparse.install()
             for name, module in modules.items():
-                if isinstance(module, types.ModuleType) and not passed_over(name):
-                    self._scan(vars(module))
+                if isinstance(module, types.ModuleType):
+                    self._swept.add(id(vars(module)))
+                    if not passed_over(name) and not passed_over(module.__name__):  # some have aliases
+                        self._scan(vars(module))
             self.modules = len(modules)
         for scope in namespaces:
             self._scan(scope)
+        if self._fresh:
+            self.sites += tuple(self._fresh)
+            self._fresh = []
 
     def _make_gates(self) -> None:
         rows = (dotted for row in elementwise.TABLE.values() for dotted in names_of(row.serves))
-        for dotted in (*registry.RULES, *creation.NAMES, *refused.REFUSED, *rows, *creation.EVERYWHERE):
+        others = (*refused.REFUSED, *creation.EVERYWHERE, *interpolants.FUNCTIONS)
+        for dotted in (*registry.RULES, *creation.NAMES, *rows, *others):
             function = registry.lookup(dotted)
+            if dotted in solvers.HANDLERS:
+                continue
             if function is None or isinstance(function, np.ufunc | type) or not callable(function):
                 continue
             made = dotted in creation.NAMES
@@ -153,7 +208,11 @@ class Room:
                     function, dispatch.listed if iterates else dispatch.dispatch, made and not iterates, iterates,
                     dotted in creation.EVERYWHERE,
                 )  # fmt: skip
-            self._named(dotted, function)
+            if dotted in creation.EVERYWHERE:  # its callers are functions of the same module
+                path, _, name = dotted.rpartition(".")
+                self._site(vars(sys.modules[path]), name, function)
+            else:
+                self._named(dotted, function)
         for name in creation.TYPES.split():
             kind = getattr(np, name)
             if type(kind) is not TypeGate:
@@ -162,27 +221,64 @@ class Room:
                 for alias in [key for key, value in vars(np).items() if value is kind]:
                     self._named(f"numpy.{alias}", kind)
 
+        for dotted in solvers.HANDLERS:
+            function = registry.lookup(dotted)
+            if function is not None:
+                if type(function) is not Gate and id(function) not in self._gates:
+                    self._gates[id(function)] = Gate(function, dispatch.handled, iterates=True)
+                self._named(dotted, function)
+        for dotted, handler in interpolants.TYPES.items():
+            kind = registry.lookup(dotted)
+            if kind is not None:
+                if type(kind) is not TypeGate and id(kind) not in self._gates:
+                    self._gates[id(kind)] = type_gate(kind, handler)
+                self._named(dotted, kind)
+        if "scipy.interpolate" in sys.modules and not self._evaluated:
+            self._evaluated = interpolants.sites()
+            self._fresh += self._evaluated
+        for module in (np, np.linalg):
+            for name, value in list(vars(module).items()):
+                if isinstance(value, np.ufunc) or (type(value) is DISPATCHED and id(value) not in self._gates):
+                    gate = self._lists.get(id(value)) or Gate(value, dispatch.with_lists, lists=True)
+                    self._lists[id(value)] = gate
+                    self._stand(module.__name__, name, gate)
+        self._gates[id(np.vectorize)] = foreign.Vectorize
+        self._named("numpy.vectorize", np.vectorize)
+
     def _named(self, dotted: str, value: Any) -> None:
+        """Let an attribute of a module be a gate, by a class that the module has while calls are intercepted."""
         path, _, name = dotted.rpartition(".")
+        gate = self.gate_of(value)
+        if gate is not None:
+            self._stand(path, name, gate)
+
+    def _stand(self, path: str, name: str, gate: Any) -> None:
         owner = sys.modules.get(path)
-        if owner is not None:
-            self._site(vars(owner), name, value)
+        if owner is None or (id(owner), name) in self._listed:
+            return
+        self._listed.add((id(owner), name))
+        stand = Stand(vars(owner), name, gate.original, gate)
+        known = self._classes.get(path)
+        if known is None:
+            known = self._classes[path] = type("module", (types.ModuleType,), {"__slots__": ()})
+            self._fresh.append(Site(owner, None, types.ModuleType, known))
+        setattr(known, name, stand)
 
     def _site(self, scope: dict[str, Any], name: str, value: Any) -> None:
-        gate = value if type(value) in GATES else self._gates.get(id(value))
-        if gate is not None and (id(scope), name) not in self._known:
-            self._known.add((id(scope), name))
-            self.sites.append((scope, name, gate.original, gate))
+        gate = self.gate_of(value)
+        if gate is not None and (id(scope), name) not in self._listed:
+            self._listed.add((id(scope), name))
+            self._fresh.append(self.place(scope, name, gate.original, gate))
 
     def sweep(self) -> None:
-        """Take gates out of libraries that were first imported while gates were in place; user code may keep them."""
-        for name, module in dict(sys.modules).items():
-            if isinstance(module, types.ModuleType) and passed_over(name) and id(vars(module)) not in self._swept:
+        """Put the originals back into modules that were first imported while gates were in place, libraries too."""
+        for module in list(sys.modules.values()):
+            if isinstance(module, types.ModuleType) and id(vars(module)) not in self._swept:
                 scope = vars(module)
                 self._swept.add(id(scope))
-                for key, value in list(scope.items()):
-                    if type(value) in GATES and (id(scope), key) not in self._known:
-                        scope[key] = value.original
+                for name, value in list(scope.items()):
+                    if (type(value) in GATES or value is foreign.Vectorize) and (id(scope), name) not in self._places:
+                        scope[name] = value.original
 
     def spare(self, scope: dict[str, Any]) -> None:
         """Let a library's namespace keep the gates that it has."""
@@ -213,4 +309,4 @@ room = Room()
 guard = room.guard
 cached = room.cached
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=lambda: forget_swaps(room.sites))
+    os.register_at_fork(after_in_child=lambda: forget_swaps(room.everything))

@@ -1,7 +1,7 @@
-"""A static proof that a function reaches nothing that would have to be intercepted.
+"""What a function can reach, found out without running it: whether anything there would have to be intercepted.
 
-What a function can reach are the globals, closure cells, defaults and module attributes that its code names, and what
-those functions reach in turn. Whatever is not understood fails the proof; nothing is guessed and nothing is run.
+That is the globals, closure cells, defaults and module attributes that its code names, and what those functions reach
+in turn. Whatever is not understood fails the proof; nothing is guessed.
 """
 
 from __future__ import annotations
@@ -9,14 +9,16 @@ from __future__ import annotations
 import builtins
 import dis
 import functools
+import itertools
 import types
-from collections.abc import Mapping
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from ndual import _core
-from ndual.frontend._gate import Gate, is_library
+from ndual._core._dual import Site
+from ndual.frontend._gate import Gate, TypeGate, is_library
 
 DATA = (int, float, complex, str, bytes, type(None), type(Ellipsis), range, slice, np.generic, np.dtype)
 # Types and functions of Python that call nothing but the protocols of their arguments.
@@ -28,31 +30,86 @@ iter len list map max min next pow print range repr reversed round set slice sor
 """
 SAFE_BUILTINS = frozenset(SAFE_NAMES.split())
 FORBIDDEN = frozenset(dis.opmap[name] for name in ("IMPORT_NAME", "LOAD_BUILD_CLASS", "STORE_GLOBAL", "DELETE_GLOBAL"))
+# Instructions, names and keywords by which code writes into an array. Python 3.11 has one instruction for all binary
+# operators; those in place have the numbers from 13 on.
+IN_PLACE = ("STORE_SUBSCR", "STORE_SLICE", "STORE_ATTR")
+WRITING = frozenset(code for name, code in dis.opmap.items() if name.startswith("INPLACE_") or name in IN_PLACE)
+BINARY_OP = dis.opmap.get("BINARY_OP", -1)
+# Lists, which NumPy's protocols do not look into.
+BUILDING = frozenset(code for name, code in dis.opmap.items() if name in ("BUILD_LIST", "LIST_APPEND", "LIST_EXTEND"))
+TUPLES = frozenset(code for name, code in dis.opmap.items() if name in ("BUILD_TUPLE", "LIST_TO_TUPLE"))
+INDEXING = frozenset(
+    code for name, code in dis.opmap.items() if name in ("BINARY_SUBSCR", "STORE_SUBSCR", "RETURN_VALUE", "BUILD_MAP")
+)
+# They take shapes: what they make matters only where something is written into it.
+SHAPED = (np.zeros, np.ones, np.empty, np.eye, np.identity, np.tri)
+# They take arrays, and NumPy hands over those that are duals, as all are that come from the arguments.
+LIKE = (np.zeros_like, np.ones_like, np.empty_like, np.copy)
+WRITER_NAMES = """
+at copyto fill fill_diagonal itemset nan_to_num out overwrite_a overwrite_b overwrite_c overwrite_x overwrite_y
+partition permuted place put put_along_axis putmask resize setfield setflags shuffle sort
+"""
+WRITERS = frozenset(WRITER_NAMES.split())
+# Keywords of NumPy's functions that its protocols do not look at.
+HIDDEN = frozenset({"initial", "left", "right", "default"})
 PURE_MODULES = frozenset({"math", "cmath", "operator", "itertools", "functools", "builtins"})
 DISPATCHED = type(np.sum)
 MISSING = object()
 
+GateOf = Callable[[Any], Any]
+
 
 class Proof:
-    """The outcome: whether it holds, on which facts, which namespaces were seen, whether random numbers are drawn."""
+    """The outcome.
 
-    def __init__(self, function: Any, intercepted: Mapping[int, Any]) -> None:
-        self.holds = True
-        self.random = False
+    `holds`: nothing needs interception, as long as `facts` do. `known`: everything was understood, so that gates are
+    needed at `sites` alone. `random`: random numbers may be drawn. `writes`: an array that is handed over may be
+    written into. `namespaces`: the globals that were seen.
+    """
+
+    def __init__(
+        self, function: Any, gate_of: GateOf, lists_of: GateOf, site: Callable[[Any, str | None, Any, Any], Site]
+    ) -> None:
+        self.holds = self.known = True
+        self.random = self.writes = False
         self.facts: list[tuple[Any, Any, Any]] = []
+        self.sites: list[Site] = []
         self.namespaces: list[dict[str, Any]] = []
-        self._intercepted = intercepted
+        self._gate_of = gate_of
+        self._lists_of = lists_of
+        self._lists = False
+        self._shaped: list[tuple[Any, Any, Any]] = []
+        self._like: list[tuple[Any, Any, Any]] = []
+        self._older = False  # whether there are arrays that do not come from the arguments
+        self._open: list[tuple[Any, Any]] = []
+        self._site = site
         self._seen: set[Any] = set()
         if type(function) is types.FunctionType:
             self._function(function)
         else:
-            self._value(function, ())
-        if not self.holds:
-            self.random = True
+            self._value(function, (), None)
+        if not self.known:
+            self.random = self.writes = True
+        if self.writes:
+            for needed in (*self._shaped, *(self._like if self._older or self.random or not self.known else ())):
+                self._needs(*needed)
+        if self._lists:
+            for place, value in self._open:
+                gate = lists_of(value)
+                if gate is not None:
+                    self._needs(place, value, gate)
 
     def _fail(self) -> None:
         # The walk goes on, for the namespaces.
+        self.holds = self.known = False
+
+    def _needs(self, place: tuple[Any, str | None] | None, value: Any, gate: Any) -> None:
+        """A gate must stand in for a value while the function runs."""
         self.holds = False
+        if place is None:
+            self.known = False
+        else:
+            self.sites.append(self._site(*place, value, gate))
 
     def _function(self, f: types.FunctionType) -> None:
         if id(f) in self._seen:
@@ -66,21 +123,37 @@ class Proof:
             except ValueError:
                 self._fail()
             else:
-                self.facts.append((cell, None, content))
-                self._value(content, f.__code__.co_names)
-        for default in (*(f.__defaults__ or ()), *(f.__kwdefaults__ or {}).values()):
-            self._value(default, f.__code__.co_names)
+                self.facts.append((cell, None, _original(content)))
+                self._value(content, f.__code__.co_names, (cell, None))
+        for key, default in (f.__kwdefaults__ or {}).items():
+            self._value(default, f.__code__.co_names, (f.__kwdefaults__, key))
+        defaults = f.__defaults__ or ()
+        gates = tuple(self._gate_of(default) for default in defaults)
+        for default, gate in zip(defaults, gates, strict=True):
+            if gate is None:
+                self._value(default, f.__code__.co_names, None)
+        if any(gate is not None for gate in gates):
+            fresh = tuple(d if g is None else g for d, g in zip(defaults, gates, strict=True))
+            self._needs((f, "__defaults__"), defaults, fresh)
         self._code(f.__code__, f.__globals__)
 
     def _code(self, code: types.CodeType, scope: dict[str, Any]) -> None:
-        if not FORBIDDEN.isdisjoint(code.co_code[::2]):
+        steps = code.co_code
+        if not FORBIDDEN.isdisjoint(steps[::2]):
             self._fail()
+        if not is_library(scope.get("__name__") or ""):
+            self._lists |= _builds_lists(steps) or "list" in code.co_names
+        if not self.writes:
+            self.writes = not WRITING.isdisjoint(steps[::2]) or not WRITERS.isdisjoint(code.co_names)
+            self.writes |= any(
+                step == BINARY_OP and arg >= 13 for step, arg in zip(steps[::2], steps[1::2], strict=True)
+            )
         for name in code.co_names:
             value = scope.get(name, MISSING)
             # None stands for a missing name; a name bound to None is never a reason for a gate.
-            self.facts.append((scope, name, None if value is MISSING else value))
+            self.facts.append((scope, name, None if value is MISSING else _original(value)))
             if value is not MISSING:
-                self._value(value, code.co_names)
+                self._value(value, code.co_names, (scope, name))
             elif hasattr(builtins, name):
                 self.facts.append((vars(builtins), name, getattr(builtins, name)))
                 if name not in SAFE_BUILTINS:
@@ -88,20 +161,39 @@ class Proof:
         for constant in code.co_consts:
             if isinstance(constant, types.CodeType):
                 self._code(constant, scope)
+            elif type(constant) is tuple and constant and type(constant[0]) is str:  # the names of keywords
+                self.writes |= not WRITERS.isdisjoint(constant)
+                self._lists |= not HIDDEN.isdisjoint(constant)
 
-    def _value(self, value: Any, names: tuple[str, ...]) -> None:
+    def _value(self, value: Any, names: tuple[str, ...], place: tuple[Any, str | None] | None) -> None:
         kind = type(value)
-        if id(value) in self._intercepted or kind is Gate:
+        gate = self._gate_of(value)
+        if gate is not None:
+            if gate.original in SHAPED:
+                self._shaped.append((place, value, gate))
+            elif gate.original in LIKE:
+                self._like.append((place, value, gate))
+            else:
+                self._needs(place, value, gate)
+            if kind is np.vectorize:
+                self._value(value.pyfunc, names, None)
+            elif gate.original.__module__ and gate.original.__module__.startswith("scipy.interpolate"):
+                self._fail()  # the call of what it makes is in no namespace
+        elif kind is Gate or kind is TypeGate:
             self._fail()
-        elif isinstance(value, (*DATA, np.ufunc)) or kind is DISPATCHED or _core.is_dual(value):
+        elif isinstance(value, np.ufunc) or kind is DISPATCHED:
+            if place is not None:
+                self._open.append((place, value))
+        elif isinstance(value, DATA) or _core.is_dual(value):
             return
         elif kind is np.ndarray:
+            self._older = True
             if value.dtype.kind == "O":
                 self._fail()
         elif kind is tuple:
             for item in value:
-                self._value(item, names)
-        elif kind is types.ModuleType:
+                self._value(item, names, None)
+        elif isinstance(value, types.ModuleType):
             self._module(value, names)
         elif kind is types.FunctionType:
             module = value.__module__ or ""
@@ -110,12 +202,14 @@ class Proof:
             elif not module.startswith("numpy."):
                 # SciPy's Python code may come to an open module, or to a function with a rule.
                 self._fail()
+        elif value is np.frompyfunc:
+            self._fail()
         elif isinstance(value, type):
             if value.__module__ != "numpy" and getattr(builtins, value.__name__, None) is not value:
                 self._fail()
         elif kind is functools.partial:
             for item in (value.func, *value.args, *value.keywords.values()):
-                self._value(item, names)
+                self._value(item, names, None)
         else:
             self._object(value, kind, names)
 
@@ -128,7 +222,7 @@ class Proof:
                 return
             elif kind is types.MethodType:
                 self._fail()
-                self._value(value.__func__, names)
+                self._value(value.__func__, names, None)
             elif not (owner is None or isinstance(owner, types.ModuleType)) or not known(value.__module__):
                 self._fail()
         elif isinstance(value, np.random.Generator):
@@ -136,7 +230,7 @@ class Proof:
         else:
             self._fail()
             call = getattr(kind, "__call__", None)  # noqa: B004 (the function is wanted, not the answer)
-            if isinstance(call, types.FunctionType):
+            if isinstance(call, types.FunctionType) and not is_library(call.__module__ or ""):
                 self._function(call)
 
     def _module(self, module: types.ModuleType, names: tuple[str, ...]) -> None:
@@ -157,8 +251,21 @@ class Proof:
                 if name != "scipy" or attribute in dir(module):
                     self._fail()
             elif value is not MISSING:
-                self.facts.append((scope, attribute, value))
-                self._value(value, names)
+                self.facts.append((scope, attribute, _original(value)))
+                self._value(value, names, (scope, attribute))
+
+
+def _builds_lists(steps: bytes) -> bool:
+    """Whether code makes lists, or tuples for anything but indices."""
+    codes = [code for code in steps[::2] if code]  # 3.11 has cache entries between the instructions, all zero
+    if not BUILDING.isdisjoint(codes):
+        return True
+    return any(code in TUPLES and after not in INDEXING for code, after in itertools.pairwise(codes))
+
+
+def _original(value: Any) -> Any:
+    """What a stand-in that is in place at the moment stands in for."""
+    return value.original if type(value) is Gate or type(value) is TypeGate else value
 
 
 def known(module: str | None) -> bool:
