@@ -80,6 +80,8 @@ class Storage:
                 if t is None:
                     continue
                 t = t.reshape(t.shape[:1] + (1,) * (value.ndim + 1 - t.ndim) + t.shape[1:])
+                if t.dtype == np.float16:  # a partial that is a number would be rounded to it
+                    t = t.astype(np.float32)
                 term = self._term(row, i, x, y, t)
                 if term is not None:
                     tangent = term if tangent is None else tangent + term
