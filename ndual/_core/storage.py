@@ -15,6 +15,13 @@ from ndual.errors import NoRuleError
 from ndual.rules.language import to_numpy
 
 
+def width_of(dtype: Any) -> int:
+    """The bytes of a real number in which a result of this dtype is computed: float16 is computed in float32."""
+    if dtype == np.float16:
+        return 4
+    return int(dtype.itemsize) // (2 if dtype.kind == "c" else 1)
+
+
 class Storage:
     """Arrays of one kind of memory: their namespace and how rows, reductions and gathers run on them.
 
@@ -80,8 +87,8 @@ class Storage:
                 if t is None:
                     continue
                 t = t.reshape(t.shape[:1] + (1,) * (value.ndim + 1 - t.ndim) + t.shape[1:])
-                if t.dtype == np.float16:  # a partial that is a number would be rounded to it
-                    t = t.astype(np.float32)
+                if t.dtype.kind == "f" and t.dtype.itemsize < width_of(value.dtype):
+                    t = t.astype(f"f{width_of(value.dtype)}")  # a partial that is a number would be rounded to it
                 term = self._term(row, i, x, y, t)
                 if term is not None:
                     tangent = term if tangent is None else tangent + term
@@ -102,8 +109,7 @@ class Storage:
 
         So float16 rounds once an operation, and a derivative is as precise as the value it stands beside.
         """
-        half = value.dtype == np.float16
-        width = 4 if half else value.dtype.itemsize // (2 if value.dtype.kind == "c" else 1)
+        half, width = value.dtype == np.float16, width_of(value.dtype)
         wide = np.dtype(f"f{width}")
         narrow = [hasattr(v, "dtype") and v.dtype.kind == "f" and v.dtype.itemsize < width for v in values]
         if not any(narrow):

@@ -235,6 +235,7 @@ class RowCheck:
             wide = np.promote_types(dtype, np.float32)
             floats = [isinstance(v, np.ndarray | np.generic) and v.dtype.kind == "f" for v in values]
             values = [v.astype(wide) if narrow else v for v, narrow in zip(values, floats, strict=True)]
+            lanes = [None if t is None else t.astype(np.promote_types(t.dtype, wide)) for t in lanes]
             y = self.plain(*values)
         total = np.zeros((width, *np.shape(y)), complex if np.asarray(y).dtype.kind == "c" else float)
         size = np.zeros(total.shape)
