@@ -146,7 +146,8 @@ cdef class NDualArray:
     def ravel(self, order="C"): return ravel(self, order)
     def flatten(self, order="C"): return copy_array(ravel(self, order), "C")
     def transpose(self, *axes):
-        return transpose(self, axes[0] if len(axes) == 1 and not PyIndex_Check(axes[0]) else axes or None)
+        whole = len(axes) == 1 and (type(axes[0]) is np_ndarray or not PyIndex_Check(axes[0]))
+        return transpose(self, axes[0] if whole else axes or None)
     def item(self, *index): return item(self, index)
     def tolist(self): return tolist(self)
     def fill(self, value): setitem(self, Ellipsis, value)

@@ -177,15 +177,31 @@ def call_plain(function, args, kwargs, bint some):
     """
     if not some:
         return settled(function(*args, **kwargs), args, None)
-    if function in _writers:
-        for item in args:
-            if type(item) is NDualArray and inert(<NDualArray>item):
-                make_writable((<NDualArray>item).buf, (<NDualArray>item).lane, 0, 0)
-                break
-    return settled(function(*constants(args), **constants(kwargs)), args, args)
+    try:
+        result = function(*constants(args), **constants(kwargs))
+    except ValueError as error:
+        if not any([word in str(error) for word in _READ_ONLY]) or not own_borrowed((args, kwargs)):
+            raise
+        result = function(*constants(args), **constants(kwargs))
+    return settled(result, args, args)
 
 
-cdef set _writers = {np.put, np.place, np.putmask, np.copyto, np.fill_diagonal, np.put_along_axis}
+# What NumPy says of an argument that a function would write to; it looks before it writes anything.
+cdef tuple _READ_ONLY = ("read-only", "writable", "write flag", "output array is not acceptable")
+
+
+cdef bint own_borrowed(object obj) except -1:
+    """Whether arrays among nested arguments were the caller's memory; they have their own from here on."""
+    cdef bint found = False
+    if type(obj) is NDualArray:
+        if not (<NDualArray>obj).buf.borrowed or (<NDualArray>obj).flags_ & NREADONLY or not inert(<NDualArray>obj):
+            return False
+        make_writable((<NDualArray>obj).buf, (<NDualArray>obj).lane, 0, 0)
+        return True
+    if type(obj) is tuple or type(obj) is list or type(obj) is dict:
+        for item in (obj.values() if type(obj) is dict else obj):
+            found = own_borrowed(item) or found
+    return found
 
 
 cdef object settled(object result, object args, object sources):

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from ndual import _core
 from ndual._core.nested import call
 from ndual.errors import NoRuleError
@@ -47,6 +49,8 @@ def _linear(rule: Linear, function: Any, args: tuple[Any, ...], kwargs: dict[str
         raise _not_active(rule.name, "its array")
     xp = _core.lower_namespace(x)
     value, lanes, low = _core.split_window(x)
+    if any(key.startswith("overwrite") for key in keywords):
+        value = value.copy()  # which may be the caller's memory, read again in the next pass
     y = call(function, (value, *rest), keywords)
     if getattr(y, "dtype", value.dtype).kind not in "fc":
         return y
@@ -95,7 +99,10 @@ def _structured(rule: Structured, function: Any, args: tuple[Any, ...], kwargs: 
     low = min(first for _, t, first in split if t is not None)
     high = max(first + len(t) for _, t, first in split if t is not None)
     lanes = tuple(t if t is None else widen(xp, t, first, low, high) for _, t, first in split)
-    y = call(function, plain(args, level), plain(kwargs, level))
+    given = plain(args, level), plain(kwargs, level)
+    if any(value is not False and key.startswith("overwrite") for key, value in params.items()):
+        given = copies(given)  # the rule reads what the function would overwrite
+    y = call(function, *given)
     dy = rule.jvp(xp, y, values, lanes, **params)
     if isinstance(y, tuple | list):
         if any(t is None for t in dy):
@@ -159,6 +166,15 @@ def plain(obj: Any, level: Any) -> Any:
     if type(obj) is dict:
         return {key: plain(item, level) for key, item in obj.items()}
     return obj
+
+
+def copies(obj: Any) -> Any:
+    """Arguments with every array replaced by a copy of the same layout."""
+    if type(obj) in (tuple, list):
+        return type(obj)(copies(item) for item in obj)
+    if type(obj) is dict:
+        return {key: copies(item) for key, item in obj.items()}
+    return obj.copy("K") if isinstance(obj, np.ndarray) else obj
 
 
 def first_dual(*objs: Any) -> Any:

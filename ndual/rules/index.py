@@ -206,7 +206,9 @@ def copyto(xp: Any, dst: Any, src: Any, casting: str = "same_kind", where: Any =
     if where is True:
         dst[...] = src
         return
-    mask = xp.broadcast_to(where, xp.shape(dst))
+    mask = xp.broadcast_to(xp.asarray(where, bool), xp.shape(dst))
+    if xp.ndim(src) > xp.ndim(dst):  # NumPy drops leading axes of one
+        src = xp.reshape(src, xp.shape(src)[xp.ndim(src) - xp.ndim(dst) :])
     dst[mask] = src if xp.ndim(src) == 0 else xp.broadcast_to(src, xp.shape(dst))[mask]
 
 

@@ -12,16 +12,12 @@ from ndual.rules.triangular import tri_part
 Arrays = tuple[Any, ...]
 
 
-def _library(xp: Any) -> Any:
-    return scipy_linalg(xp.__name__.partition(".")[0])
-
-
 def _frechet(xp: Any, name: str, a: Any, t: Any, *rest: Any) -> Any:
     """The upper right block of f([[A, dA], [0, A]]), one by one: the library has no stacks (Higham 2008, 3.6)."""
     n = a.shape[-1]
     wide = xp.broadcast_to(a, t.shape)
     whole = xp.concatenate((xp.concatenate((wide, t), -1), xp.concatenate((xp.zeros_like(wide), wide), -1)), -2)
-    function = getattr(_library(xp), name)
+    function = getattr(scipy_linalg(xp), name)
     blocks = whole.reshape(-1, 2 * n, 2 * n)
     found = xp.stack([function(block, *rest) for block in blocks])
     return found.reshape(*t.shape[:-2], 2 * n, 2 * n)[..., :n, n:]
@@ -122,7 +118,7 @@ def _lu_jvp(xp: Any, y: Arrays, x: Arrays, dx: Arrays, permute_l: Any, p_indices
     a, t = x[0], dx[0]
     _square("scipy.linalg.lu", a)
     if permute_l:
-        p, lower, upper = _library(xp).lu(a)
+        p, lower, upper = scipy_linalg(xp).lu(a)
     else:
         p, lower, upper = y
     # A = P L U, or A = (L U)[p] if indices were asked for.
@@ -220,7 +216,7 @@ def _riccati(name: str, lyapunov: str, discrete: bool) -> None:
         if not isinstance(moved, int):
             half = adjoint(xp, closed) @ y @ moved if discrete else xp.matmul(y, moved)
             right = right + half + adjoint(xp, half)
-        lyap = getattr(_library(xp), lyapunov)
+        lyap = getattr(scipy_linalg(xp), lyapunov)
         sign = 1 if discrete else -1
         return xp.stack([lyap(adjoint(xp, closed), sign * one) for one in right])
 

@@ -128,6 +128,8 @@ def others_product(xp: Any, a: Any, axis: Any) -> Any:
     axes = axis_tuple(axis, a.ndim)
     order = tuple(i for i in range(a.ndim) if i not in axes) + axes
     moved = xp.transpose(a, order)
+    if a.size == 0:
+        return xp.ones_like(a)
     flat = moved.reshape(*moved.shape[: a.ndim - len(axes)], -1)
     ones = xp.ones_like(flat[..., :1])
     before = xp.cumprod(xp.concatenate((ones, flat[..., :-1]), -1), -1)

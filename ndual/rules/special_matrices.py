@@ -99,10 +99,6 @@ def khatri_rao(xp: Any, a: Any, b: Any) -> Any:
     return xp.reshape(c, (*xp.shape(c)[:-3], -1, xp.shape(c)[-1]))
 
 
-def _library(xp: Any) -> Any:
-    return scipy_linalg(xp.__name__.partition(".")[0])
-
-
 def _columns(xp: Any, r: Any) -> Any:
     """Lanes of right sides ``(N, n, ...)`` as the columns of one, and back by :func:`_lanes`."""
     return xp.moveaxis(r, 0, -1).reshape(r.shape[1], -1)
@@ -129,7 +125,7 @@ def _solve_banded_jvp(xp: Any, y: Any, x: Arrays, dx: Arrays, l_and_u: Any, **_:
     (ab, _b), (dab, db) = x, dx
     lower, upper = l_and_u
     r = db if dab is None else add(xp, -_band_times(xp, dab, upper, lower, y), db)
-    return _lanes(xp, _library(xp).solve_banded(l_and_u, ab, _columns(xp, r)), r.shape)
+    return _lanes(xp, scipy_linalg(xp).solve_banded(l_and_u, ab, _columns(xp, r)), r.shape)
 
 
 @structured(
@@ -169,7 +165,7 @@ def _solveh_banded_jvp(xp: Any, y: Any, x: Arrays, dx: Arrays, lower: Any, **_: 
     if dab is not None:
         width = ab.shape[0] - 1
         r = add(xp, -_band_times(xp, _whole_band(xp, dab, lower), width, width, y), db)
-    return _lanes(xp, _library(xp).solveh_banded(ab, _columns(xp, r), lower=lower), r.shape)
+    return _lanes(xp, scipy_linalg(xp).solveh_banded(ab, _columns(xp, r), lower=lower), r.shape)
 
 
 @structured(
@@ -195,7 +191,7 @@ def _toeplitz_arguments(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[
 
 def _toeplitz_jvp(xp: Any, y: Any, x: Arrays, dx: Arrays, **_: Any) -> Any:
     (c, r, _b), (dc, dr, t) = x, dx
-    library = _library(xp)
+    library = scipy_linalg(xp)
     if dc is not None or dr is not None:
         n = c.shape[0]
         first = xp.zeros((len(dr), n), dr.dtype) if dc is None else dc
@@ -227,7 +223,7 @@ def _tridiagonal_jvp(
     (d, e), (dd, de) = x, dx
     if select not in ("a", 0, "all"):
         raise refuse("scipy.linalg.eigh_tridiagonal", "select=", "Take the part of all values and vectors.")
-    w, v = _library(xp).eigh_tridiagonal(d, e) if eigvals_only else y
+    w, v = scipy_linalg(xp).eigh_tridiagonal(d, e) if eigvals_only else y
     n, lanes = d.shape[0], len(dd if dd is not None else de)
     move = xp.zeros((lanes, n, n), d.dtype)
     at = xp.arange(n)

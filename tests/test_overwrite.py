@@ -1,0 +1,102 @@
+"""Functions told to write into their arguments: what they overwrite is not what derivatives are computed from."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.linalg
+
+import ndual
+
+A = np.array([[4.0, 1.0, 0.0], [1.0, 5.0, 1.0], [0.0, 1.0, 6.0]])
+W = np.arange(1.0, 10.0).reshape(3, 3)
+INVERSE = np.linalg.inv(A)
+OVERWRITING = {
+    "det": (lambda a: scipy.linalg.det(a, overwrite_a=True), np.linalg.det(A) * INVERSE.T),
+    "inv": (lambda a: np.sum(W * scipy.linalg.inv(a, True)), -INVERSE.T @ W @ INVERSE.T),
+    "svdvals": (lambda a: np.sum(scipy.linalg.svdvals(a, overwrite_a=True)), np.eye(3)),
+    "solve": (
+        lambda a: np.sum(scipy.linalg.solve(a, np.asfortranarray(W), overwrite_a=True, overwrite_b=True)),
+        -np.outer(INVERSE.T @ np.ones(3), (INVERSE @ W).sum(axis=1)),
+    ),
+    "right side": (
+        lambda b: np.sum(W * scipy.linalg.solve(A, b, overwrite_a=True, overwrite_b=True)),
+        INVERSE.T @ W,
+    ),
+    "median": (lambda a: 2 * np.median(a[:, 2], overwrite_input=True), np.array([[0, 0, 0], [0, 0, 2], [0, 0, 0]])),
+    "percentile": (
+        lambda a: np.sum(np.percentile(a, 100, axis=0, overwrite_input=True) * [1.0, 2.0, 3.0]),
+        np.diag([1.0, 2.0, 3.0]),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OVERWRITING)
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("chunk", [None, 2])
+def test_overwritten_arguments(name, order, chunk):
+    f, expected = OVERWRITING[name]
+    constant = A.copy()
+    for g in (f, lambda a: f(np.array(1 * a, order=order, copy=True))):
+        a = np.array(A, order=order)
+        np.testing.assert_allclose(ndual.grad(g, chunk_size=chunk)(a), expected, atol=1e-13)
+        np.testing.assert_array_equal(a, A)
+    np.testing.assert_array_equal(A, constant)
+
+
+def test_second_derivative_of_an_overwriting_function():
+    second = ndual.hessian(lambda a: scipy.linalg.det(a, overwrite_a=True))(np.asfortranarray(A[:2, :2]))
+    expected = [[0, 0, 0, 1], [0, 0, -1, 0], [0, -1, 0, 0], [1, 0, 0, 0]]
+    np.testing.assert_allclose(second.reshape(4, 4), expected, atol=1e-14)
+
+
+C = np.array([0.5, 4.0, -2.0])
+WRITERS = {
+    "at": (lambda c: np.multiply.at(c, [0, 0], 3.0), [4.5, 4.0, -2.0]),
+    "at of float32": (lambda c: np.add.at(c, slice(0, 2), np.float32(0.5)), [1.0, 4.5, -2.0]),
+    "at of itself": (lambda c: np.add.at(c[1:], [0, 0], c[1:2]), [0.5, 12.0, -2.0]),
+    "clip": (lambda c: np.clip(c, 0, 1, c), [0.5, 1.0, 0.0]),
+    "cumsum": (lambda c: np.cumsum(c, 0, None, c), [0.5, 4.5, 2.5]),
+    "dot": (lambda c: np.dot(A, [1.0, 0.0, 1.0], c), [4.0, 2.0, 6.0]),
+    "round": (lambda c: np.round(c, 0, c), [0.0, 4.0, -2.0]),
+    "nan_to_num": (lambda c: np.nan_to_num(c, False), [0.5, 4.0, -2.0]),
+    "copyto": (lambda c: np.copyto(c, [[1.0, 2.0, 3.0]]), [1.0, 2.0, 3.0]),
+}
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_writers_of_constant_arguments(name):
+    write, expected = WRITERS[name]
+
+    def f(x, c):
+        write(c)
+        return np.sum(c * x)
+
+    x = np.array([1.0, 2.0, 3.0])
+    np.testing.assert_array_equal(ndual.grad(f)(x, C.copy()), expected)
+    np.testing.assert_array_equal(ndual.jvp(f, (x, C.copy()), (np.ones(3), None))[1], np.sum(expected))
+
+
+def test_masked_copies_drop_leading_axes():
+    def f(x):
+        y = 1 * x
+        np.copyto(y, x[None] ** 2, where=np.array([True, False, True]))
+        return np.sum(y)
+
+    np.testing.assert_array_equal(ndual.grad(f)(np.array([1.0, 2.0, 3.0])), [2.0, 1.0, 6.0])
+
+
+def test_products_of_nothing():
+    def f(x):
+        empty = x[None][:0]
+        return np.prod(empty) * x[0] + np.sum(np.prod(empty, axis=0) * x) + np.sum(np.prod(empty, axis=1))
+
+    np.testing.assert_array_equal(ndual.grad(f)(np.array([1.0, 2.0, 3.0])), [2.0, 1.0, 1.0])
+
+
+def test_axes_as_an_array():
+    def f(x):
+        return np.sum(W * np.outer(x, x**2).transpose(np.array([1, 0]))) + np.sum(x.transpose(np.array([0])))
+
+    x = np.array([1.0, 2.0, 3.0])
+    np.testing.assert_allclose(ndual.grad(f)(x), W.T @ x**2 + 2 * x * (W @ x) + 1)
