@@ -393,7 +393,6 @@ def swaps() -> int: ...
 def forget_swaps(sites: Iterable[Site]) -> None: ...
 
 @final
-@disjoint_base
 class Site:
     """A place for a stand-in, and how many calls want it there."""
 

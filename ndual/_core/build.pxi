@@ -1,5 +1,6 @@
 # Arrays of nested lists of duals, numbers and arrays.
 
+@cython.internal
 cdef class Built:
     """What is known of a nested list before the array is made: NumPy's discovery of shape and type."""
 
@@ -12,8 +13,8 @@ cdef class Built:
 
 cdef int ragged() except -1:
     raise ValueError(
-        "setting an array element with a sequence. The requested array has an inhomogeneous shape: expected rows of one "
-        "length"
+        "setting an array element with a sequence. The requested array has an inhomogeneous shape: "
+        "expected rows of one length"
     )
 
 

@@ -1,6 +1,6 @@
-# Lazy buffers: float arrays that f makes, or is handed as constants, as duals of the running level that have no lane yet.
-# They are what NumPy calls them until a dual is written into one: numbers read from them are plain, and functions without
-# a rule see plain arrays.
+# Lazy buffers: float arrays that f makes, or is handed as constants, as duals of the running level that have no lane
+# yet. They are what NumPy calls them until a dual is written into one: numbers read from them are plain, and functions
+# without a rule see plain arrays.
 
 cdef inline bint inert(NDualArray x) noexcept:
     """Whether no cell carries a lane. A buffer that was given one keeps it, whatever is written later."""
@@ -150,7 +150,7 @@ cdef cnp.ndarray inert_value(NDualArray x):
 
 
 def constants(obj, bint nested=False):
-    """Nested arguments with every dual that carries no lanes replaced by its value; those of inner levels if `nested`."""
+    """Nested arguments with the value for every dual that carries no lanes; those of inner levels if `nested`."""
     cdef list items
     cdef bint changed = False
     if type(obj) is NDualArray:

@@ -3,8 +3,8 @@
 
 cdef extern from *:
     """
-    /* Put `to` where `from` is still there: in a namespace (30 ns), in a closure cell, as the class of a module (5 ns, for
-       any number of attributes; CPython allows this assignment), or in an attribute of a function.
+    /* Put `to` where `from` is still there: in a namespace (30 ns), in a closure cell, as the class of a module (5 ns,
+       for any number of attributes; CPython allows this assignment), or in an attribute of a function.
        No Python code runs in here. Returns whether it was. */
     static int nd_swap(PyObject *scope, PyObject *name, PyObject *from, PyObject *to) {
         if (PyDict_Check(scope)) {

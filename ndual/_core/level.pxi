@@ -204,7 +204,7 @@ cdef inline Level innermost():
 
 
 cdef inline Level home():
-    """The level of fresh arrays: of what the user's code makes the innermost, of what a rule makes the one around its."""
+    """The level of fresh arrays: the innermost for what the user's code makes, the one around a rule's for its own."""
     return None if nd_tls.home == NULL else <Level><object>nd_tls.home
 
 

@@ -17,8 +17,8 @@ cdef extern from "Python.h":
     object PyObject_Vectorcall(object, PyObject* const*, size_t, PyObject*)
     Py_ssize_t PyVectorcall_NARGS(size_t)
 
-# How a gate tells Python code from compiled code that calls it: the interpreter passes arguments on its own stack, which
-# is not that of C. map, partial and the like do pass them on the C stack, but call from the interpreter's image.
+# How a gate tells Python code from compiled code that calls it: the interpreter passes arguments on its own stack,
+# which is not that of C. map, partial and the like do pass them on the C stack, but call from the interpreter's image.
 cdef extern from *:
     """
     #include <stddef.h>
@@ -145,7 +145,8 @@ def resolve(str module, str name):
 cdef class Gate:
     # A stand-in for a function: on duals, from user code, the rule; otherwise the function itself. `makes` marks a
     # function that makes arrays: those without duals are lazy buffers. `iterates` marks one that takes iterators, which
-    # only the rule may use up; `everywhere` one whose callers in libraries count too; `lists` one that NumPy's protocols
+    # only the rule may use up; `everywhere` one whose callers in libraries count too; `lists` one that NumPy's
+    # protocols
     # hand over unless the duals come in a list or under a keyword.
 
     cdef readonly object original
