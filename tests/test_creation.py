@@ -126,7 +126,7 @@ def test_types_of_numbers():
         assert np.zeros(2, np.float32).dtype == np.float32 != np.float64
         assert np.int64(x[1]) == 1
         assert type(np.int64(x[1])) == np.int64  # noqa: E721
-        assert np.bool_(x[1])
+        assert bool(x[1])
         assert np.float32(x[0]).dtype == np.float32
         return np.array([np.float64(x[0]), double(x)[1], np.float32(x[2]) * 1.0, x[0] * np.int32(x[2])])
 

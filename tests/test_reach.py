@@ -330,3 +330,26 @@ def test_a_function_vectorized_outside():
     assert ndual.jacobian(lambda x: inner(rows, x))(X) == pytest.approx(rows)
     halves = np.vectorize(lambda v: (v / 2, v * v))
     assert ndual.jacobian(lambda x: halves(x)[1])(X) == pytest.approx(np.diag(2 * X))
+
+
+def test_functions_that_give_duals_for_a_plain_array():
+    plain = np.arange(4.0).reshape(2, 2)
+
+    def pieces(x):
+        return np.piecewise(plain, [plain < 1, plain > 2], [x[0], lambda t: t**2 * x[1], lambda t: t * x[2]]).ravel()
+
+    rows = ndual.jacobian(lambda x: np.apply_along_axis(lambda row: row * x[0] + x[1:], 1, plain).ravel())(X)
+    assert np.array_equal(ndual.jacobian(pieces)(X), [[1, 0, 0], [0, 0, 1], [0, 0, 2], [0, 9, 0]])
+    assert np.array_equal(rows, [[0, 1, 0], [1, 0, 1], [2, 1, 0], [3, 0, 1]])
+
+
+def test_selection_where_a_type_of_numpy_is_named():
+    def f(x):
+        return np.select([np.array([[True], [False]]), np.zeros(3, bool)], [x, 1.0], 3.0).ravel()
+
+    assert np.array_equal(ndual.jacobian(f)(X), np.vstack([np.eye(3), np.zeros((3, 3))]))
+
+
+def test_an_array_for_a_sequence():
+    assert np.array_equal(ndual.grad(lambda x: math.fsum(x))(X), np.ones(3))
+    assert np.array_equal(ndual.grad(lambda x: np.ones(3).dot([x[0], 2.0, x[1]]))(X), [1, 1, 0])

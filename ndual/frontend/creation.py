@@ -24,9 +24,10 @@ arange linspace logspace geomspace
 """
 NAMES = tuple(f"numpy.{name}" for name in _NAMES.split())
 ITERATES = ("numpy.fromiter", "math.fsum", "math.prod", "math.sumprod", "math.dist")
+# bool is not among them: np.select compares types with it by identity.
 TYPES = (
     "float64 float32 float16 longdouble complex128 complex64 clongdouble int8 int16 int32 int64 intc intp longlong "
-    "uint8 uint16 uint32 uint64 uintc uintp ulonglong bool_"
+    "uint8 uint16 uint32 uint64 uintc uintp ulonglong"
 )
 # Library code that hands its arguments on; it must let duals through.
 EVERYWHERE = ("scipy._lib._array_api._asarray", "scipy._lib.array_api_compat.common._helpers.is_writeable_array")

@@ -135,6 +135,19 @@ def handled(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
     return solvers.HANDLERS[f"scipy.integrate.{function.__name__}"](function, *args, **kwargs)
 
 
+# Where the array stands among the arguments of NumPy's functions that call the user's.
+CALLERS = {"numpy.piecewise": 0, "numpy.apply_along_axis": 2}
+
+
+def calling(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """One of these: the functions may give duals for an array that is plain."""
+    at = CALLERS[f"numpy.{function.__name__}"]
+    if len(args) > at and not _core.is_dual(args[at]):
+        args = (*args[:at], _core.call_plain(np.array, (args[at],), {}, False), *args[at + 1 :])
+    rule: Any = _RULES[function]
+    return forward.apply(rule, function, args, kwargs)
+
+
 def called(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """An instance of np.vectorize."""
     return foreign.vectorized(function, args, kwargs)
@@ -271,7 +284,7 @@ def install() -> None:
     importlib.import_module("ndual.rules")
     fill()
     _core.set_dispatcher(dispatch)
-    _methods.install(dispatch)
+    _methods.install(with_lists)
     registry.on_undefined(_core.note_undefined)
     registry.KERNELS["cholesky_lanes"] = _core.cholesky_lanes
     registry.KERNELS["tri_apply"] = _core.triangle_times_vector

@@ -181,13 +181,13 @@ def _bind(rule: Structured, args: list[Any], kwargs: dict[str, Any]) -> tuple[tu
             if token.startswith("("):
                 params[key] = value
             else:
-                arrays += value if token.startswith("*") else [value]
+                arrays.extend(value if token.startswith("*") else [value])
         elif key in kwargs:
             value = kwargs.pop(key)
             if token.startswith("("):
                 params[key] = value
             else:
-                arrays += value if token.startswith("*") else [value]
+                arrays.extend(value if token.startswith("*") else [value])
         elif token[-1] in "?=":
             arrays.append(None)
         elif key in rule.defaults:
