@@ -62,3 +62,33 @@ def test_the_method_looks_like_numpys():
     assert "dot" in method.__doc__
     assert pickle.loads(pickle.dumps(method)) is method
     assert copy.deepcopy(method) is method
+
+
+@pytest.mark.parametrize("make", [np.random.default_rng, np.random.RandomState])
+@pytest.mark.parametrize("shape", [(6,), (3, 2), (2, 1, 3)])
+def test_a_shuffle_of_a_dual(make, shape):
+    start, numbers = np.arange(6.0) / 3, np.arange(6).reshape(shape)
+    make(3).shuffle(numbers)
+
+    def f(x):
+        y = x.reshape(shape) * 1.0
+        make(3).shuffle(y)
+        return y.ravel()
+
+    assert np.array_equal(ndual.jacobian(f)(start), np.eye(6)[numbers.ravel()])
+    assert np.array_equal(ndual.jvp(f, (start,), (start,))[0], start[numbers.ravel()])
+
+
+def test_other_shuffles():
+    def f(x):
+        y = x.reshape(2, 3) * 1.0
+        np.random.default_rng(1).shuffle(y, axis=1)
+        np.random.seed(1)
+        np.random.shuffle(y)
+        return y.ravel()
+
+    start = np.arange(6.0)
+    assert np.array_equal(ndual.jacobian(f)(start) @ start, f(start))
+    items = [3, 1, 2]
+    np.random.default_rng(0).shuffle(items)
+    assert sorted(items) == [1, 2, 3]
