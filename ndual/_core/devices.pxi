@@ -45,7 +45,8 @@ cdef object device_getitem(NDualArray x, object index):
         apart, count = separated(index)
         if apart:
             tangent = x.storage_.xp.moveaxis(tangent, count, 0)
-    return adopt(x.device_v[index], tangent, x.buf.level)
+    number = x.flags_ & NSCALAR and type(x.device_v) is NDualArray
+    return adopt(x.device_v[index], tangent, x.buf.level, x if number else None)
 
 
 cdef int device_setitem(NDualArray x, object index, object value) except -1:

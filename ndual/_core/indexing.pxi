@@ -160,7 +160,7 @@ cdef int setitem(NDualArray x, object index, object value) except -1:
             return 0
     if isinstance(value, (list, tuple)):
         value = dispatch_sequence(value)
-    check_not_inner(x.buf.level, value)
+    value = not_inner(x.buf.level, value)
     if type(index) is not tuple:
         index = (index,)
     if type(value) is np.ndarray and (<cnp.ndarray>value).dtype.hasobject:

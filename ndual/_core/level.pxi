@@ -259,9 +259,17 @@ cdef inline int align(object a, object b) except -1:
     return 0
 
 
-cdef int check_not_inner(Level level, object value) except -1:
-    """Refuse to store a dual of an inner derivative in memory of an outer one, which could not keep its lanes."""
-    if level_id(value) > level.id and find_level(level_id(value)) is not None:
-        raise lost("storing a dual of an inner derivative in an array of an outer one",
-                   "Return it from the inner function, or make the array inside of that")
-    return 0
+cdef object not_inner(Level level, object value):
+    """A value for memory of a level: one of an inner derivative that carries no lanes is taken out of that.
+
+    Others are refused, since the memory could not keep their lanes.
+    """
+    if level_id(value) <= level.id or find_level(level_id(value)) is None:
+        return value
+    if type(value) is NDualArray:
+        value = peeled(<NDualArray>value)
+        if level_id(value) <= level.id:
+            turn(level)
+            return value
+    raise lost("storing a dual of an inner derivative in an array of an outer one",
+               "Return it from the inner function, or make the array inside of that")

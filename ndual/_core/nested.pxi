@@ -154,6 +154,9 @@ cdef NDualArray adopt_nested(object value, object tangent, Level level, NDualArr
             f"expected lanes of shape {shape} beside a value of shape {shape_tuple(v)}; got {shape_tuple(t)}. "
             "Lanes come first"
         )
+    if like is not None and like.flags_ & NSCALAR and same_memory(v, like.device_v):
+        # A number does not change under the arrays made of it.
+        return nested_array(copy_array(v, "K"), copy_array(t, "K"), level)
     if like is not None and same_memory(v, like.device_v):
         if v.size_ and not same_memory(t, like.device_t):
             raise AliasError(
@@ -238,7 +241,7 @@ cdef int nested_setitem(NDualArray x, tuple index, object value) except -1:
         value = dispatch_sequence(value)
     if type(value) is np.ndarray and (<cnp.ndarray>value).dtype.hasobject:
         value = dispatch(np.stack, (list(value),), {})
-    check_not_inner(x.buf.level, value)
+    value = not_inner(x.buf.level, value)
     if not of_level(value, x.buf.level):
         setitem(v, index, value)
         if not deepest(t).buf.blank:

@@ -9,7 +9,7 @@ cdef object inplace(Row row, NDualArray x, object b):
         return x
     if not understood(b):
         return NotImplemented
-    check_not_inner(x.buf.level, b)
+    b = not_inner(x.buf.level, b)
     check_out(row, x, (x, b))
     return general(row, (x, b), x, None, None)
 

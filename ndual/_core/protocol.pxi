@@ -75,8 +75,7 @@ cdef object ufunc_with(Row row, tuple inputs, dict kwargs):
                 row, row.nin, inputs[0], inputs[row.nin - 1], <NDualArray>out) is not None:
             return out
         check_array(<NDualArray>out)
-        for operand_ in inputs:
-            check_not_inner((<NDualArray>out).buf.level, operand_)
+        inputs = tuple([not_inner((<NDualArray>out).buf.level, operand_) for operand_ in inputs])
         check_out(row, out, inputs)
     mask = plain(mask)
     return general(row, inputs, out, None if mask is True else mask, dtype)

@@ -154,17 +154,25 @@ class ForwardRun(Run):
                 rows = self._store(rows, chunk, low, high)
             else:
                 rows = [self._store(r, c, low, high) for r, c in zip(rows, value.rows, strict=True)]
+        if single:
+            rows = self._filled(rows)
+        elif rows is not None:
+            rows = [self._filled(r) for r in rows]
         if self.keep and first_single:
             self._kept = rows
         return first, rows, first_single, compared
 
-    def _store(self, rows: np.ndarray | None, chunk: np.ndarray | None, low: int, high: int) -> np.ndarray | None:
+    def _filled(self, rows: Any) -> Any:
+        """Rows that are duals, with zeros for the last passes if nothing moved in them."""
+        return _joined(rows, rows[:0], self.dof) if is_dual(rows) and len(rows) < self.dof else rows
+
+    def _store(self, rows: Any, chunk: Any, low: int, high: int) -> Any:
         """Rows low..high taken from a chunk; a sweep of one pass hands the chunk on as it is."""
         if chunk is None:
             return rows
         if is_dual(chunk) or is_dual(rows):
             # Rows that are duals of an outer derivative are a result like any other, and few.
-            return chunk[: high - low] if rows is None else np.concatenate([rows[:low], chunk[: high - low]])
+            return _joined(rows, chunk[: high - low], low)
         if rows is None:
             shape = (self.dof, *chunk.shape[1:])
             kept = self._kept
@@ -185,6 +193,16 @@ class ForwardRun(Run):
                 "f draws random numbers of its own or keeps state from call to call. "
                 f'Run it once, with chunk_size={self.dof} or mode="reverse"'
             )
+
+
+def _joined(rows: Any, chunk: Any, low: int) -> Any:
+    """Rows up to number `low`, zeros for those of passes in which nothing moved, and a chunk after them."""
+    parts = [] if rows is None else [rows[:low]]
+    missing = low - (0 if rows is None else min(len(rows), low))
+    if missing:
+        parts.append(np.zeros((missing, *chunk.shape[1:]), chunk.dtype))
+    parts += [chunk] if len(chunk) else []
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 def same_bits(a: Any, b: Any) -> bool:
