@@ -19,7 +19,7 @@ import numpy as np
 from ndual._core._dual import Facts, Site, forget_swaps
 from ndual.config import settings
 from ndual.frontend import creation, dispatch, foreign, interpolants, solvers, sparse
-from ndual.frontend._gate import Gate, Stand, TypeGate, is_library, type_gate
+from ndual.frontend._gate import OPEN, Gate, Stand, TypeGate, is_library, type_gate
 from ndual.frontend.proof import DISPATCHED, Proof
 from ndual.rules import elementwise, refused, registry
 
@@ -94,6 +94,7 @@ class Room:
         self.modules = 0
         self._gates: dict[int, Any] = {}
         self._lists: dict[int, Gate] = {}
+        self._refused: set[int] = set()
         self._scanned: dict[int, int] = {}
         self._places: dict[tuple[int, str | None], Site] = {}
         self._listed: set[tuple[int, str]] = set()
@@ -200,6 +201,8 @@ class Room:
             if function is None or isinstance(function, np.ufunc | type) or not callable(function):
                 continue
             made = dotted in creation.NAMES
+            if dotted in refused.REFUSED:
+                self._refused.add(id(function))
             if (type(function) is DISPATCHED and not made) or dotted.startswith("ndual."):
                 continue
             if type(function) is not Gate and id(function) not in self._gates:
@@ -290,8 +293,11 @@ class Room:
         # function in between is missed, and then a dual reaches that function, which is loud.
         if self._scanned.get(id(scope)) == len(scope):
             return
+        # A gate that says why a function is refused is for user code; SciPy's own modules, of which some count as such,
+        # are full of those functions, and every place costs 50 ns a call.
+        passed = self._refused if scope.get("__name__") in OPEN else ()
         for name, value in list(scope.items()):
-            if callable(value):
+            if callable(value) and id(value) not in passed:
                 self._site(scope, name, value)
         self._scanned[id(scope)] = len(scope)
 
