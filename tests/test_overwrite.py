@@ -77,6 +77,22 @@ def test_writers_of_constant_arguments(name):
     np.testing.assert_array_equal(ndual.jvp(f, (x, C.copy()), (np.ones(3), None))[1], np.sum(expected))
 
 
+@pytest.mark.parametrize("n", [1, 3])
+def test_ufunc_at_leaves_the_callers_memory_alone(n):
+    def f(x, c):
+        np.add.at(c, [0, 0], 1.0)
+        return np.sum(c * x)
+
+    x, c = np.arange(1.0, n + 1), np.ones(n)
+    for given in (c, c[::-1]):
+        np.testing.assert_array_equal(ndual.grad(f, chunk_size=1)(x, given), [3.0, 1.0, 1.0][:n])
+        np.testing.assert_array_equal(ndual.jvp(f, (x, given), (np.ones(n), None))[1], n + 2.0)
+        np.testing.assert_array_equal(c, np.ones(n))
+    with pytest.raises(ndual.errors.AliasError):
+        ndual.jvp(f, (x, x[::-1]), (np.ones(n), None))
+    np.testing.assert_array_equal(x, np.arange(1.0, n + 1))
+
+
 def test_masked_copies_drop_leading_axes():
     def f(x):
         y = 1 * x

@@ -179,6 +179,14 @@ def listed(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return dispatch(function, tuple(list(a) if isinstance(a, Iterator) else a for a in args), kwargs)
 
 
+def _own(array: Any) -> None:
+    """Have memory that is the caller's copied, by a write: NumPy's ufunc.at writes into what is read-only, too."""
+    if array.ndim:
+        _core.assign_to(array, slice(0, 0), 0.0)
+    else:
+        _core.assign_to(array, ..., np.array(_core.bottom(array)))
+
+
 def dispatch(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Call a function of NumPy, SciPy or math, by its rule if any of its arguments carry a derivative."""
     if not kwargs:
@@ -188,6 +196,8 @@ def dispatch(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
     else:
         active = 2
     if active < 2:
+        if type(function) is tuple and function[1] == "at" and _core.is_dual(args[0]):
+            _own(args[0])
         plain: Any = getattr(*function) if type(function) is tuple else function
         return _core.call_plain(plain, args, kwargs, active == 1)
     rule = _RULES.get(function)
