@@ -353,3 +353,10 @@ def test_selection_where_a_type_of_numpy_is_named():
 def test_an_array_for_a_sequence():
     assert np.array_equal(ndual.grad(lambda x: math.fsum(x))(X), np.ones(3))
     assert np.array_equal(ndual.grad(lambda x: np.ones(3).dot([x[0], 2.0, x[1]]))(X), [1, 1, 0])
+
+
+def test_a_constant_written_by_the_method_of_brackets():
+    work = np.ones(2)
+    f = lambda x, out: (out.__setitem__(0, x[0] * x[1]), operator.setitem(out, 1, x[2]), out.sum())[2]  # noqa: E731
+    assert np.allclose(ndual.grad(f)(X, work), [1.7, 0.6, 1.0], rtol=1e-15)
+    assert work.tolist() == [1.0, 1.0]

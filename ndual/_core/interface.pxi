@@ -15,11 +15,6 @@ def dual(value, tangent, Level level not None):
     return borrow(value, tangent, level)
 
 
-def storage_for(array):
-    """The storage that an array lives in."""
-    return storage_of(array) or _host_storage
-
-
 def wrap(value, tangent, Level level not None, like=None, Py_ssize_t lo=-1):
     """Adopt fresh arrays as a dual; where `value` is a view of one of the duals `like`, the result shares its buffer.
 

@@ -10,11 +10,6 @@ if isa == NULL:
     raise ImportError(f"NDUAL_ISA expects baseline, v3 or v4, as far as this processor has it; got {_force.decode()}")
 
 
-def isa_name():
-    """The instruction set of the kernels in use: ``"baseline"``, ``"v3"`` or ``"v4"``."""
-    return isa.name.decode()
-
-
 @cython.final
 cdef class Row:
     """A row of the table bound to this process: its kernel, NumPy's loops, and the row itself for the NumPy form."""

@@ -46,8 +46,8 @@ SHAPED = (np.zeros, np.ones, np.empty, np.eye, np.identity, np.tri)
 # They take arrays, and NumPy hands over those that are duals, as all are that come from the arguments.
 LIKE = (np.zeros_like, np.ones_like, np.empty_like, np.copy)
 WRITER_NAMES = """
-at copyto fill fill_diagonal itemset nan_to_num out overwrite_a overwrite_b overwrite_c overwrite_x overwrite_y
-partition permuted place put put_along_axis putmask resize setfield setflags shuffle sort
+__setitem__ at copyto fill fill_diagonal itemset nan_to_num out overwrite_a overwrite_b overwrite_c overwrite_x
+overwrite_y partition permuted place put put_along_axis putmask resize setfield setflags setitem shuffle sort
 """
 WRITERS = frozenset(WRITER_NAMES.split())
 # Keywords of NumPy's functions that its protocols do not look at.

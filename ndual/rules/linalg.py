@@ -201,11 +201,6 @@ def _halved(xp: Any, s: Any) -> Any:
     return tri_part(xp, s, True) - xp.eye(s.shape[-1], dtype=s.dtype) * s / 2
 
 
-def _hermitian(xp: Any, da: Any) -> Any:
-    """The matrix that a lower triangle stands for."""
-    return tri_part(xp, da, True) + adjoint(xp, tri_part(xp, da, True, True))
-
-
 def _cholesky_small(xp: Any, inverse: Any, factor: Any, da: Any) -> Any:
     """L Phi(L^-1 dA L^-H) from the lower triangle of dA: with T the halved triangle, M = L^-1 T L^-H, Phi(M + M^H)."""
     m = xp.matmul(xp.matmul(inverse, _halved(xp, da)), adjoint(xp, inverse))

@@ -298,17 +298,6 @@ def truth(flag: Any) -> bool:
     return flag is True or (flag is not False and flag is not None and flag == 1 and not callable(flag))
 
 
-def dense_transpose(lanes: Callable[..., Any]) -> Callable[..., Any]:
-    """The transpose of a rarely used linear map, from the matrix that its lanes give for the unit vectors."""
-
-    def transpose(xp: Any, w: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
-        eye = xp.eye(x.size, dtype=w.dtype).reshape(x.size, *x.shape)
-        rows = lanes(xp, eye, x, *args, **kwargs).reshape(x.size, -1)
-        return (conj(xp, rows) @ w.reshape(-1)).reshape(x.shape)
-
-    return transpose
-
-
 def dense_vjp(jvp: Callable[..., Any]) -> Callable[..., Any]:
     """The vjp of a rarely used structured rule, from the matrix that its jvp gives for the unit vectors."""
 
