@@ -109,6 +109,12 @@ def python_function(ufunc):
     return None if found == NULL or not callable(<object>found) else <object>found
 
 
+def apply_number(str name, function, x):
+    """A row of one operand, a float64 dual number, with the value and the errors of the function that is really called."""
+    value = function((<NDual1>x).v)
+    return with_value(scalar_unary(<Row>_rows[name], x), value)
+
+
 def shares(NDualArray x not None, obj):
     """Whether an array has the memory of `obj`."""
     return type(obj) is NDualArray and deepest(<NDualArray>obj).buf is deepest(x).buf

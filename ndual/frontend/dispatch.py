@@ -99,6 +99,8 @@ def _number_call(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     wanted = "c" if function.__module__ == "cmath" else "f"
 
     def call(*args: Any) -> Any:
+        if len(args) == 1 and wanted == "f" and _core.is_scalar_dual(args[0]):
+            return _core.apply_number(name, function, args[0])
         operands = [_number(a, wanted) for a in args]
         value = dispatch(function, tuple(map(_core.primal, operands)), {})
         if len(operands) == 2 and name == "log":
