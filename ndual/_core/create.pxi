@@ -110,7 +110,7 @@ def python_function(ufunc):
 
 
 def apply_number(str name, function, x):
-    """A row of one operand, a float64 dual number, with the value and the errors of the function that is really called."""
+    """A row of one operand, a float64 dual number, with the value and errors of the function that is really called."""
     value = function((<NDual1>x).v)
     return with_value(scalar_unary(<Row>_rows[name], x), value)
 

@@ -29,8 +29,8 @@ agm:00,01,11 beta_ppf:11,12,22 betainc:00,01,02,11,12 betaincc:00,01,02,11,12 be
 betaincinv:00,01,02,11,12 chdtr:00,01 chdtrc:00,01 chdtri:00,01 ellipe:00 ellipeinc:11 ellipk:00 ellipkinc:11
 ellipkm1:00 elliprc:00,01,11 elliprf:00,01,02,11,12,22 fdtr:00,01,02,11,12 fdtrc:00,01,02,11,12 fdtri:00,01,02,11,12
 gammainc:00,01 gammaincc:00,01 gammainccinv:00,01 gammaincinv:00,01 gdtr:11,12 gdtrc:11,12 iv:00,01 ive:00,01 jv:00,01
-jve:00,01 kolmogi:00 kolmogorov:00 kv:00,01 kve:00,01 nbinom_cdf:11,12 nbinom_sf:11,12 smirnov:11 smirnovi:11 stdtr:00,01
-stdtrit:00,01 yv:00,01 yve:00,01
+jve:00,01 kolmogi:00 kolmogorov:00 kv:00,01 kve:00,01 nbinom_cdf:11,12 nbinom_sf:11,12 smirnov:11 smirnovi:11
+stdtr:00,01 stdtrit:00,01 yv:00,01 yve:00,01
 """
 FIRST_ONLY = {
     (name, int(pair[0]), int(pair[1]))
