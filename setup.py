@@ -136,11 +136,18 @@ def extensions() -> list[Any]:
         Extension(f"ndual.frontend.{name}", [f"ndual/frontend/{name}.pyx"], define_macros=macros)
         for name in ("_gate", "_methods")
     ]
-    return list(cythonize([core, *frontend], compiler_directives={"linetrace": COVERAGE}, nthreads=0))
+    reverse = Extension(
+        "ndual.reverse._tape",
+        ["ndual/reverse/_tape.pyx"],
+        include_dirs=[numpy.get_include(), str(SOURCES), str(CORE / "generated")],
+        define_macros=macros,
+        depends=[str(path) for path in (*INPUTS, CORE / "_dual.pxd", *Path("ndual", "reverse").glob("*.pxi"))],
+    )
+    return list(cythonize([core, *frontend, reverse], compiler_directives={"linetrace": COVERAGE}, nthreads=0))
 
 
 os.chdir(ROOT)
 mend_links()
 runpy.run_path(str(CORE / "generate.py"), run_name="__main__")
-INPUTS = [p for p in sorted(CORE.rglob("*")) if p.suffix in (".pxi", ".h", ".c", ".pxd") and p.stem != "_dual"]
+INPUTS = [p for p in sorted(CORE.rglob("*")) if p.suffix in (".pxi", ".h", ".c", ".pxd") and p.name != "_dual.c"]
 setup(ext_modules=extensions(), cmdclass={"build_ext": BuildKernels})

@@ -177,7 +177,7 @@ def _value_and_grad(
 ) -> Callable[..., Any]:  # fmt: skip
     chosen, chunk_size = _prepare(f, argnums, mode, chunk_size, operator)
     outputs = Outputs(operator, has_aux, True, holomorphic)
-    key = (operator, chosen, chunk_size, has_aux, holomorphic)
+    key = (operator, chosen, chunk_size, has_aux, holomorphic, mode)
 
     @functools.wraps(f)
     def evaluate(*args: Any, **kwargs: Any) -> Any:
@@ -186,7 +186,7 @@ def _value_and_grad(
         known = None if guard is None else guard.plans.get(key)
         if known is not None and known.run.suits(args):
             return known.gradient(args, bar, f)
-        plan = Plan(f, args, chosen, outputs, kwargs=kwargs, chunk_size=chunk_size)
+        plan = Plan(f, args, chosen, outputs, kwargs=kwargs, chunk_size=chunk_size, mode=mode)
         plan.remember(key)
         return plan.gradient(plan.values, bar)
 
@@ -279,7 +279,7 @@ def _jacobian(
 ) -> Callable[..., Any]:  # fmt: skip
     chosen, chunk_size = _prepare(f, argnums, mode, chunk_size, operator)
     outputs = Outputs(operator, has_aux, False, holomorphic)
-    key = (operator, chosen, chunk_size, has_aux, holomorphic)
+    key = (operator, chosen, chunk_size, has_aux, holomorphic, mode)
 
     @functools.wraps(f)
     def evaluate(*args: Any, **kwargs: Any) -> Any:
@@ -289,7 +289,7 @@ def _jacobian(
         if known is not None and known.run.suits(args):
             value, found = known.jacobian(args, bar, f)
             return (found, value[1]) if has_aux else found
-        plan = Plan(f, args, chosen, outputs, kwargs=kwargs, chunk_size=chunk_size)
+        plan = Plan(f, args, chosen, outputs, kwargs=kwargs, chunk_size=chunk_size, mode=mode)
         plan.refuse_complex()
         if scalars and not plan.scalars:
             place = plan.active[0]

@@ -127,7 +127,7 @@ def _depth_of_user() -> int:
 def _grow(out: Any, values: list[Any], rows: list[np.ndarray | None]) -> Tree:
     if _core.is_own(out):
         values.append(_core.lowered(out))
-        rows.append(None if _core.is_constant(out) else _core.lanes(out))
+        rows.append(None if _core.is_constant(out) else _core.carried(out))
         return len(values) - 1
     kind = type(out)
     if _core.is_dual(out):  # of an outer derivative: a constant here

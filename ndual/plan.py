@@ -6,6 +6,7 @@ Operators say what to differentiate and how to read the result; a plan finds the
 from __future__ import annotations
 
 import copy
+import importlib
 import types
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -61,9 +62,7 @@ def check_mode(mode: Any) -> str:
     """The mode that will run."""
     if mode not in MODES:
         raise ArgumentValueError(f"mode expects one of {', '.join(map(repr, MODES))}; got {mode!r}")
-    if mode == "reverse":
-        raise NdualError('mode="reverse" is not available yet. Use mode="forward", or leave mode out')
-    return "forward"
+    return mode
 
 
 def check_argnums(argnums: Any) -> Argnums:
@@ -115,6 +114,7 @@ class Plan:
     def __init__(
         self, f: Callable[..., Any], args: tuple[Any, ...], argnums: Argnums, outputs: Outputs, *,
         kwargs: dict[str, Any] | None = None, chunk_size: int | None = None, jvp: bool = False, keep: bool = False,
+        mode: str = "auto",
     ) -> None:  # fmt: skip
         self.f = f
         self.argnums = argnums
@@ -146,6 +146,13 @@ class Plan:
         self.single = isinstance(argnums, int) and not self.trees and first.kind == ARRAY and first.dtype == FLOAT64
         self.sizes = [leaf.dof(self.holomorphic) for leaf in chosen]
         dof = sum(self.sizes)
+        if mode == "reverse":
+            run_type: Any = importlib.import_module("ndual.reverse.run").ReverseRun
+            self.run = run_type(
+                call, self.leaves, self.slots, guard, outputs, direct=not outputs.has_aux, dof=dof,
+                holomorphic=self.holomorphic, keep=keep,
+            )  # fmt: skip
+            return
         passes, width = 1, 1
         if not jvp:
             limit = chunk_size or chunk.default_width(

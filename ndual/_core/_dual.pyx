@@ -13,7 +13,8 @@ from cpython.buffer cimport PyBUF_WRITABLE, PyObject_GetBuffer
 from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_Check, PyFloat_CheckExact
 from cpython.long cimport PyLong_AsDouble, PyLong_Check, PyLong_CheckExact
 from cpython.ref cimport Py_INCREF
-from libc.stdint cimport intptr_t
+from libc.stdint cimport int32_t, intptr_t
+from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
 
 import functools
@@ -69,6 +70,7 @@ include "array.pxi"
 include "geometry.pxi"
 include "generated/scalar_class.pxi"
 include "scalar.pxi"
+include "recorder.pxi"
 include "convert.pxi"
 include "rows.pxi"
 include "kernel.pxi"

@@ -1,14 +1,7 @@
 # NDualArray: a geometry over a buffer. Values and lanes have their own strides, so that a broadcast tangent costs
 # nothing; on other storages than host memory the two arrays of that storage stand in for the pointers.
 
-cdef enum:
-    INLINE_DIMS = 4
-    NSCALAR = 1              # a 0-d result that stands for a NumPy scalar: immutable
-    NCONTIGUOUS = 2          # values and lanes both C-contiguous
-    NREADONLY = 4            # a view that NumPy returns read-only, such as that of broadcast_to
 
-
-@cython.final
 @cython.no_gc
 cdef class NDualArray:
     """An array of dual numbers: values of ``shape`` and lanes of ``(N, *shape)``.
@@ -16,19 +9,6 @@ cdef class NDualArray:
     It is not an ndarray subclass (those lose derivatives silently), but answers ``np.ndarray`` when asked for its
     class, so that ``isinstance`` checks in user code pass. Duals are made by the functions of :mod:`ndual.api`.
     """
-
-    cdef Py_ssize_t lane       # bytes from one lane to the next; the freelist runs through this field
-    cdef Buffer buf
-    cdef Py_ssize_t voff, toff
-    cdef Py_ssize_t size_
-    cdef Py_ssize_t* shape_
-    cdef Py_ssize_t* vs
-    cdef Py_ssize_t* ts
-    cdef Py_ssize_t geo[3 * INLINE_DIMS]
-    cdef int ndim_, typenum, itemsize_
-    cdef int flags_
-    cdef object device_v, device_t   # arrays of another storage, or None
-    cdef object storage_
 
     def __hash__(self):
         if self.flags_ & NSCALAR and not inert(self):

@@ -2,32 +2,16 @@
 # before its first write moves every view of it at once. A buffer keeps only a window of lanes: outside of it every
 # tangent is zero. A model of ten parameters has intermediates that know one of them each, and does a tenth of the work.
 
-@cython.final
 @cython.no_gc
 cdef class Buffer:
-    cdef char* v           # lowest address of the values; the freelist runs through this field
-    cdef char* t           # lowest address of the lanes
-    cdef Level level
-    cdef Py_ssize_t vbytes, one    # bytes that the values, and one lane, extend over
-    cdef Py_ssize_t lo, hi  # the lanes in memory; all others are zero
-    cdef Py_ssize_t seed   # of a seeded buffer: the lane of its first cell
-    cdef bint uniform      # one number a lane stands for all of its cells, side by side at t: x - mu for a number mu
-    cdef int item          # bytes of that number
-    cdef bint seeded       # unit tangents, one lane a cell, as the sweep placed them: nobody has written yet
-    cdef void* memory      # pooled block, or NULL
-    cdef void* copy        # pooled block that replaced borrowed values, or NULL
-    cdef void* lanes       # pooled block that replaced the lanes, or NULL
-    cdef int memory_class, copy_class, lanes_class
-    cdef object vowner, towner   # foreign arrays that own what is borrowed or adopted
-    cdef bint blank        # of lanes as an array one level down: zeros that nobody has written to
-    cdef bint borrowed     # a write must copy first: the memory belongs to the caller
+    pass
 
 
 cdef nd_freelist _buffers
 cdef destructor _free_buffer = (<PyTypeObject*>Buffer).tp_dealloc
 
 
-cdef inline Buffer empty_buffer(Level level):
+cdef Buffer empty_buffer(Level level):
     """A buffer of no memory yet."""
     cdef PyObject* o = nd_pop(&_buffers)
     cdef Buffer buffer
@@ -44,8 +28,12 @@ cdef inline Buffer empty_buffer(Level level):
     buffer.blank = False
     buffer.seeded = False
     buffer.uniform = False
+    buffer.traced = False
+    buffer.slot = -1
+    buffer.sweep = 0
+    buffer.reader = -1
     buffer.lo = 0
-    buffer.hi = level.width
+    buffer.hi = level.width if level.recorder is None else 0
     return buffer
 
 

@@ -25,8 +25,9 @@ cdef int measure(Built b, object obj, int depth, bint first) except -1:
     cdef int i, ndim
     if is_scalar(obj):
         check_scalar(obj)
-        b.lo = 0
-        b.hi = running().width
+        if nd_tls.tape == NULL:
+            b.lo = 0
+            b.hi = running().width
     if is_scalar(obj) or PyFloat_CheckExact(obj):
         b.floats = True
         if first:
@@ -93,6 +94,8 @@ cdef int fill_cells(NDualArray to, object obj, int depth, Py_ssize_t voff) excep
             i += 1
         return 0
     if depth == to.ndim_:
+        if is_scalar(obj) and nd_tls.tape != NULL:
+            return store(to, voff - to.voff, (<CoDual>obj).v, (<CoDual>obj).node)
         if is_scalar(obj):
             (<double*>(to.buf.v + voff))[0] = (<NDual1>obj).v
             t = to.buf.t + voff
@@ -101,6 +104,8 @@ cdef int fill_cells(NDualArray to, object obj, int depth, Py_ssize_t voff) excep
                 t += to.lane
             return 0
         if PyFloat_CheckExact(obj) or PyLong_CheckExact(obj):
+            if nd_tls.tape != NULL:
+                return store(to, voff - to.voff, <double>obj, ND_NODE_NONE)
             (<double*>(to.buf.v + voff))[0] = <double>obj
             t = to.buf.t + voff
             for k in range(to.buf.lo, to.buf.hi):

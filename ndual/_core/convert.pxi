@@ -11,7 +11,7 @@ cdef object cnp_scalar_class(int typenum):
 
 
 cdef inline bint is_scalar(object obj) noexcept:
-    return Py_TYPE(obj) == nd_tls.scalar or scalar_width(Py_TYPE(obj)) != 0
+    return Py_TYPE(obj) == nd_tls.scalar or scalar_width(Py_TYPE(obj)) >= 0
 
 
 cdef inline bint is_dual_object(object obj) noexcept:
@@ -31,6 +31,11 @@ cdef NDualArray box(object obj):
     cdef NDual1 s = <NDual1>obj
     cdef Py_ssize_t lo = 0, hi
     check_scalar(obj)
+    if nd_tls.tape != NULL:
+        x = new_window(running(), cnp.NPY_DOUBLE, 0, NULL, 0, 0)
+        store(x, 0, (<CoDual>obj).v, (<CoDual>obj).node)
+        x.flags_ |= NSCALAR
+        return x
     hi = running().width
     # Only the lanes between the first and the last that are not zero: a parameter of a model has one.
     while hi > 0 and s.p[hi - 1] == 0:
@@ -59,6 +64,8 @@ cdef object unbox(NDualArray x):
         return values(x)[()]
     check_level(x.buf.level)
     if x.typenum == cnp.NPY_DOUBLE and nd_tls.scalar != NULL:
+        if nd_tls.tape != NULL:
+            return load(x, 0)
         s = new_scalar()
         d = <NDual1>s
         d.v = (<double*>vptr(x))[0]

@@ -4,7 +4,7 @@
 
 cdef inline bint inert(NDualArray x) noexcept:
     """Whether no cell carries a lane. A buffer that was given one keeps it, whatever is written later."""
-    return inert_nested(x) if type(x.device_v) is NDualArray else x.buf.lo >= x.buf.hi
+    return inert_nested(x) if type(x.device_v) is NDualArray else x.buf.lo >= x.buf.hi and not x.buf.traced
 
 
 cdef inline int check_array(NDualArray x) except -1:

@@ -44,30 +44,22 @@ cdef extern from "ndual_objects.h":
     ctypedef struct nd_freelist:
         pass
     PyObject* nd_pop(nd_freelist*)
+    object nd_codual_new(PyTypeObject*)
+    void nd_codual_dealloc(PyObject*) noexcept
     int nd_push(nd_freelist*, PyObject*)
 
 cdef extern from "ndual_state.h":
-    ctypedef struct nd_state:
-        unsigned long long id
-        PyObject* level
-        PyObject* top
-        PyObject* home
-        PyTypeObject* scalar
-        int exact, debug, compared
     nd_state nd_tls
 
 cdef extern from "ndual_kernels.h":
     enum: ND_F32, ND_F64
     ctypedef void (*nd_fill)(Py_ssize_t, const void* const*, void*, void* const*) noexcept nogil
-    ctypedef void (*nd_loop_fn)(char**, const intptr_t*, const intptr_t*, void*) noexcept nogil
-    ctypedef struct nd_loop:
-        nd_loop_fn fn
-        void* data
     ctypedef struct nd_row:
         const char* name
         int nin
         unsigned char value_inside
         unsigned char coef[3]
+        unsigned char needs[3]
         nd_fill fill[2]
         nd_fill fill_exact[2]
     ctypedef void (*nd_combine)(Py_ssize_t, Py_ssize_t, int, const int*, const void* const*, const char* const*,
@@ -92,6 +84,8 @@ cdef extern from "ndual_kernels.h":
     const nd_isa* nd_select(const char*)
     int nd_map(const nd_isa*, int, int, nd_loop, int, const nd_in*, const nd_out*, int, const Py_ssize_t*, Py_ssize_t,
                int) noexcept nogil
+    int nd_pull(const nd_isa*, int, int, int, const nd_in*, const char*, const Py_ssize_t*, const char*,
+                const Py_ssize_t*, const nd_shadow*, int, const Py_ssize_t*) noexcept nogil
     void nd_copy(size_t, int, const Py_ssize_t*, char*, const Py_ssize_t*, const char*,
                  const Py_ssize_t*) noexcept nogil
 

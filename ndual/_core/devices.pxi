@@ -40,6 +40,8 @@ cdef object device_getitem(NDualArray x, object index):
     if type(index) is not tuple:
         index = (index,)
     index = tuple([plain(entry) for entry in index])
+    if x.buf.level.recorder is not None and any([is_advanced(i) and not isinstance(i, (int, np.integer)) for i in index]):
+        return gather_nested(x, index)
     tangent = x.device_t[(slice(None), *index)]
     if any([is_advanced(i) and not isinstance(i, (int, np.integer)) for i in index]):
         apart, count = separated(index)
@@ -47,6 +49,15 @@ cdef object device_getitem(NDualArray x, object index):
             tangent = x.storage_.xp.moveaxis(tangent, count, 0)
     number = x.flags_ & NSCALAR and type(x.device_v) is NDualArray
     return adopt(x.device_v[index], tangent, x.buf.level, x if number else None)
+
+
+cdef object gather_nested(NDualArray x, tuple index):
+    """x[index] for an index that copies, in a level that records."""
+    cdef object value = x.device_v[index]
+    cdef NDualArray y = untraced(value, x.buf.level)
+    if traced(x):
+        x.buf.level.recorder.gathered(x, index, y)
+    return y
 
 
 cdef int device_setitem(NDualArray x, object index, object value) except -1:

@@ -53,7 +53,7 @@ cdef inline bint locate(layout_fields* p, nd_in* operand, object obj, int* typen
         p.ndim = 0
         p.shape = p.vs = p.ts = EMPTY_SHAPE
         operand.v = <const char*>&(<NDual1>obj).v
-        operand.hi = running().width
+        operand.hi = running().width if nd_tls.tape == NULL else 0
         while operand.hi > 0 and (<NDual1>obj).p[operand.hi - 1] == 0:
             operand.hi -= 1
         while operand.lo < operand.hi and (<NDual1>obj).p[operand.lo] == 0:
@@ -122,6 +122,7 @@ cdef NDualArray direct(Row row, int nin, object a, object b, NDualArray out):
     cdef bint single = False
     cdef nd_out o
     cdef NDualArray r
+    cdef object entry = None
     if row.index < 0 or row.nin != nin or nd_tls.level == NULL or running().outer is not None:
         return None
     for k in range(nin):
@@ -156,6 +157,9 @@ cdef NDualArray direct(Row row, int nin, object a, object b, NDualArray out):
         if out.typenum != typenum or out.ndim_ != ndim or not equal_dims(out.shape_, shape, ndim) \
                 or out.buf.level.id != nd_tls.id or not may_write(out, nin, a, b):
             return None
+        if nd_tls.tape != NULL:
+            entry = recorder().operands(row, (a,) if nin == 1 else (a, b))
+            recorder().writing(out)
         make_writable(out.buf, out.lane, lo, hi)
         r = out
         lo = out.buf.lo
@@ -163,6 +167,8 @@ cdef NDualArray direct(Row row, int nin, object a, object b, NDualArray out):
     else:
         axis_order(ndim, nin, &m, shape, order)
         r = new_ordered(running(), typenum, ndim, shape, order, lo, hi)
+        if nd_tls.tape != NULL:
+            entry = recorder().operands(row, (a,) if nin == 1 else (a, b))
     for k in range(nin):
         obj = b if k else a
         if type(obj) is NDualArray:
@@ -180,4 +186,6 @@ cdef NDualArray direct(Row row, int nin, object a, object b, NDualArray out):
     o.ts = r.ts
     o.lane = r.lane
     run_kernel(row, typenum, nin, m.ins, &o, ndim, shape, hi - lo)
+    if nd_tls.tape != NULL:
+        recorder().mapped(entry, r)
     return r

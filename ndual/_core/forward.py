@@ -25,11 +25,12 @@ def apply(rule: Rule, function: Any, args: tuple[Any, ...], kwargs: dict[str, An
         return _composition(rule, function, args, kwargs)
     args, kwargs = _core.constants(args), _core.constants(kwargs)
     level = _core.meet(args, kwargs)
+    applied = _APPLY if level.recorder is None else level.recorder.rules
     if level.outer is None:
-        return _APPLY[type(rule)](rule, function, args, kwargs, level)
+        return applied[type(rule)](rule, function, args, kwargs, level)
     former = _core.go_home(level.outer)
     try:
-        return _APPLY[type(rule)](rule, function, args, kwargs, level)
+        return applied[type(rule)](rule, function, args, kwargs, level)
     finally:
         _core.go_home(former)
 

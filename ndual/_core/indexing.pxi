@@ -17,6 +17,8 @@ cdef inline object read_cell(NDualArray x, Py_ssize_t voff, Py_ssize_t toff):
     cdef Py_ssize_t k, step = 8 if x.buf.uniform else x.lane
     if inert(x):
         return nd_float64((<double*>(vptr(x) + voff))[0])
+    if nd_tls.tape != NULL:
+        return load(x, voff)
     s = new_scalar()
     d = <NDual1>s
     d.v = (<double*>(vptr(x) + voff))[0]
@@ -122,7 +124,13 @@ cdef tuple separated(tuple index):
 
 cdef object advanced_get(NDualArray x, tuple index):
     cdef Py_ssize_t lo = x.buf.lo, hi = x.buf.hi
+    cdef NDualArray y
     value = values(x)[index]
+    if nd_tls.tape != NULL:
+        y = untraced(value, x.buf.level)
+        if traced(x):
+            recorder().gathered(x, index, y)
+        return y if isinstance(value, np.ndarray) else finish(y)
     tangent = lane_range(x, lo, hi)[(slice(None), *index)]
     apart, count = separated(index)
     if apart:
@@ -143,6 +151,9 @@ cdef int setitem(NDualArray x, object index, object value) except -1:
         return device_setitem(x, index, value)
     if PyLong_CheckExact(index) and x.ndim_ == 1 and x.typenum == cnp.NPY_DOUBLE:
         if Py_TYPE(value) == nd_tls.scalar and (<NDual1>value).level == nd_tls.id:
+            if nd_tls.tape != NULL:
+                i = in_range(<Py_ssize_t>index, x.shape_[0], 0)
+                return store(x, i * x.vs[0], (<CoDual>value).v, (<CoDual>value).node)
             writable(x)
             i = in_range(<Py_ssize_t>index, x.shape_[0], 0)
             (<double*>(vptr(x) + i * x.vs[0]))[0] = (<NDual1>value).v
@@ -151,6 +162,9 @@ cdef int setitem(NDualArray x, object index, object value) except -1:
                 (<double*>(t + k * x.lane))[0] = (<NDual1>value).p[k]
             return 0
         if PyFloat_CheckExact(value):
+            if nd_tls.tape != NULL:
+                i = in_range(<Py_ssize_t>index, x.shape_[0], 0)
+                return store(x, i * x.vs[0], PyFloat_AS_DOUBLE(value), ND_NODE_NONE)
             make_writable(x.buf, x.lane, 0, 0)
             i = in_range(<Py_ssize_t>index, x.shape_[0], 0)
             (<double*>(vptr(x) + i * x.vs[0]))[0] = PyFloat_AS_DOUBLE(value)
@@ -177,16 +191,24 @@ cdef int setitem(NDualArray x, object index, object value) except -1:
                 raise ValueError("setting an array element with a sequence.")
             assign(view, source)
         else:
+            if nd_tls.tape != NULL:
+                recorder().writing(view)
             make_writable(x.buf, x.lane, 0, 0)
             values(view)[...] = value
+            if nd_tls.tape != NULL:
+                return recorder().assigned(view, None)
             lane_range(view, x.buf.lo, x.buf.hi)[...] = 0
         return 0
     index = tuple([plain(entry) for entry in index])
     if is_dual_object(value):
         advanced_set(x, index, as_dual_array(value))
     else:
+        if nd_tls.tape != NULL:
+            recorder().writing(x)
         make_writable(x.buf, x.lane, 0, 0)
         values(x)[index] = value
+        if nd_tls.tape != NULL:
+            return recorder().scattered(x, index, None)
         lane_range(x, x.buf.lo, x.buf.hi)[(slice(None), *index)] = 0
     return 0
 
@@ -204,6 +226,8 @@ cdef int assign(NDualArray to, NDualArray source) except -1:
                 f"could not broadcast input array from shape {shape_tuple(source)} into shape {shape_tuple(to)}"
             )
         source = basic_view(source, (0,))
+    if nd_tls.tape != NULL:
+        recorder().writing(to)
     if to.typenum != source.typenum or source.buf is to.buf:
         assign_by_numpy(to, source)
         return 0
@@ -218,6 +242,8 @@ cdef int assign(NDualArray to, NDualArray source) except -1:
     make_writable(to.buf, to.lane, lo, hi)
     stretch(to.ndim_, source.ndim_, source.shape_, source.vs, ss)
     nd_copy(to.itemsize_, to.ndim_, to.shape_, vptr(to), to.vs, vptr(source), ss)
+    if nd_tls.tape != NULL:
+        return recorder().assigned(to, source)
     for i in range(2):      # lanes of the target that the source does not have
         shape[0] = (lo if lo < hi else to.buf.hi) - to.buf.lo if i == 0 else to.buf.hi - hi if lo < hi else 0
         if shape[0] > 0:
@@ -238,6 +264,10 @@ cdef int assign(NDualArray to, NDualArray source) except -1:
 cdef int assign_by_numpy(NDualArray to, NDualArray source) except -1:
     """Another dtype, or memory that may overlap: NumPy's own assignment, for the values and for each lane."""
     cdef object tangent, target
+    if nd_tls.tape != NULL:
+        make_writable(to.buf, to.lane, 0, 0)
+        values(to)[...] = values(source)
+        return recorder().assigned(to, source)
     writable(to)
     tangent = lanes_of(source)
     target = lanes_of(to)
@@ -250,6 +280,11 @@ cdef int assign_by_numpy(NDualArray to, NDualArray source) except -1:
 cdef int advanced_set(NDualArray x, tuple index, NDualArray source) except -1:
     cdef object target, tangent, value
     cdef int extra
+    if nd_tls.tape != NULL:
+        recorder().writing(x)
+        make_writable(x.buf, x.lane, 0, 0)
+        values(x)[index] = values(source)
+        return recorder().scattered(x, index, source)
     writable(x)
     target = lanes_of(x)
     tangent = lanes_of(source)

@@ -70,7 +70,9 @@ cdef object launch_form(Row row, list operands, Level level, object storage, obj
     for o in operands:
         if type(o) is NDualArray:
             values_.append(plain_value(o, False))
-            if (<NDualArray>o).device_v is not None:
+            if level.recorder is not None:
+                lanes_.append(None)
+            elif (<NDualArray>o).device_v is not None:
                 lanes_.append((<NDualArray>o).device_t)
             else:                          # without lanes it is a constant, by which a row may have no partial
                 lanes_.append(None if inert(<NDualArray>o) else lanes_of(o))
@@ -78,6 +80,10 @@ cdef object launch_form(Row row, list operands, Level level, object storage, obj
             values_.append(o)
             lanes_.append(None)
     value, tangent = storage.launch(row.spec, row.ufunc, values_, lanes_, level.width, dtype)
+    if level.recorder is not None:
+        x = untraced(value, level)
+        level.recorder.formed(row, storage, operands, dtype, x)
+        return x
     return adopt_array(value, tangent, level)
 
 
@@ -103,6 +109,7 @@ cdef NDualArray map_host(Row row, list operands, Level level, object dtype, obje
     cdef NDualArray x, r
     cdef cnp.ndarray a
     cdef list keep = []
+    cdef object entry = None
     for k in range(nin):
         obj = operands[k]
         if type(obj) is NDualArray:
@@ -150,6 +157,9 @@ cdef NDualArray map_host(Row row, list operands, Level level, object dtype, obje
         x = <NDualArray>out
         if x.typenum == typenum and x.ndim_ == ndim and x.device_v is None and equal_dims(x.shape_, shape, ndim):
             if safe_target(x, keep):
+                if level.recorder is not None:
+                    entry = level.recorder.operands(row, tuple(keep))
+                    level.recorder.writing(x)
                 make_writable(x.buf, x.lane, lo, hi)
                 r = x
                 lo = x.buf.lo
@@ -159,6 +169,8 @@ cdef NDualArray map_host(Row row, list operands, Level level, object dtype, obje
         if lo < hi and stays_uniform(row, keep, ndim, shape):
             return map_uniform(row, keep, level, typenum, &m, ndim, shape, order, lo, hi)
         r = new_ordered(level, typenum, ndim, shape, order, lo, hi)
+        if level.recorder is not None:
+            entry = level.recorder.operands(row, tuple(keep))
     for k in range(nin):       # after make_writable, which may have moved a borrowed operand
         if type(keep[k]) is NDualArray:
             m.ins[k].v = vptr(<NDualArray>keep[k])
@@ -169,6 +181,8 @@ cdef NDualArray map_host(Row row, list operands, Level level, object dtype, obje
     o.ts = r.ts
     o.lane = r.lane
     run_kernel(row, typenum, nin, m.ins, &o, ndim, shape, hi - lo)
+    if level.recorder is not None:
+        level.recorder.mapped(entry, r)
     return r
 
 

@@ -10,30 +10,19 @@ memset(_alive, 0, sizeof(_alive))
 cdef class Level:
     """One active derivative call: its width in lanes, and whether it is still running.
 
+    With a recorder, what its duals do is recorded there, and their lanes are cotangents that a sweep fills in.
+
     Use it as a context manager. Duals of a level can be used only while it is alive, and only in its thread.
     """
 
-    cdef readonly unsigned long long id
-    cdef readonly Py_ssize_t width
-    cdef readonly bint alive
-    cdef readonly bint compared
-    cdef readonly unsigned long thread
-    cdef readonly str undefined   # what a rule said of a point without derivative
-    cdef readonly Level outer     # the derivative call in which this one runs, or None
-    cdef bint seen            # what `compared` will be, while another level is at hand
-    cdef object space         # the array namespace over duals of this level, once a rule has asked for it
-    cdef tuple lost           # the class and the text of the first error that stood for a lost derivative
-    cdef public dict buffers  # what stands in for arrays that are older than the level, by their identity
-    cdef list inputs          # the arguments of the call, lifted where they are differentiated
-    cdef object memory        # NumPy's own allocator, while the pool stands in for it
-
-    def __cinit__(self, Py_ssize_t width):
+    def __cinit__(self, Py_ssize_t width, Recorder recorder=None):
         global _level_counter
         if width < 1:
             raise ValueError(f"a level has at least 1 lane; got {width}")
         _level_counter += 1
         self.id = _level_counter
         self.width = width
+        self.recorder = recorder
 
     def __enter__(self):
         self.enter()
@@ -53,9 +42,7 @@ cdef class Level:
             self.id = _level_counter
             turn(self)
         else:
-            nd_tls.id = self.id
-            nd_tls.level = <PyObject*>self
-            nd_tls.scalar = scalar_type(self.width)
+            at_hand(self)
             nd_tls.compared = 0
         self.alive = True
         _alive[self.id & 255] = <PyObject*>self
@@ -83,6 +70,7 @@ cdef class Level:
                 nd_tls.id = 0
                 nd_tls.level = NULL
                 nd_tls.scalar = NULL
+                nd_tls.tape = NULL
             elif nd_tls.level == <PyObject*>self:
                 turn(innermost())
             if self.memory is not None:
@@ -227,10 +215,19 @@ cdef void turn(Level level) noexcept:
     """Have a running level at hand."""
     if nd_tls.level != NULL:
         running().seen = nd_tls.compared
+    at_hand(level)
+    nd_tls.compared = level.seen
+
+
+cdef inline void at_hand(Level level) noexcept:
     nd_tls.id = level.id
     nd_tls.level = <PyObject*>level
-    nd_tls.scalar = scalar_type(level.width)
-    nd_tls.compared = level.seen
+    if level.recorder is None:
+        nd_tls.scalar = scalar_type(level.width)
+        nd_tls.tape = NULL
+    else:
+        nd_tls.scalar = scalar_type(0) if level.outer is None else NULL    # its cotangents are plain numbers
+        nd_tls.tape = &level.recorder.tape
 
 
 cdef int turn_to(unsigned long long id, Level level=None) except -1:

@@ -37,9 +37,11 @@ cdef bint inactive(NDualArray x):
     if type(x.device_v) is NDualArray:
         if deepest(<NDualArray>x.device_t).buf.blank:
             return True
+        if x.buf.level.recorder is not None:
+            return False
         return inactive(<NDualArray>x.device_t) and not plain_value(x.device_t, False).any()
     window(x, &lo, &hi)
-    return lo >= hi and x.device_v is None
+    return lo >= hi and x.device_v is None and not x.buf.traced
 
 
 cdef bint inert_nested(NDualArray x) noexcept:
@@ -48,7 +50,7 @@ cdef bint inert_nested(NDualArray x) noexcept:
         if not deepest(<NDualArray>x.device_t).buf.blank:
             return False
         x = <NDualArray>x.device_v
-    return x.device_v is None and x.buf.lo >= x.buf.hi
+    return x.device_v is None and x.buf.lo >= x.buf.hi and not x.buf.traced
 
 
 cdef object peeled(NDualArray x):
@@ -68,6 +70,11 @@ cdef object lower(NDualArray x):
     if not x.flags_ & NSCALAR:
         return value
     return unbox(<NDualArray>value) if type(value) is NDualArray else value[()]
+
+
+cdef object lower_array(NDualArray x):
+    """The value one level down, as an array also where the dual stands for a number."""
+    return values(x) if x.device_v is None else x.device_v
 
 
 cdef object lower_result(object array, bint scalar):
@@ -218,6 +225,8 @@ cdef object unbox_nested(NDualArray x):
 
 cdef NDualArray copy_nested(NDualArray x, object order):
     cdef NDualArray v = <NDualArray>x.device_v, t = <NDualArray>x.device_t
+    if x.buf.level.recorder is not None:
+        return derived(x, copy_array(v, order))
     if order == "A":
         order = "F" if plain_value(v, False).flags.fnc else "C"
     if order == "F":             # the lanes stay slowest, as everywhere
@@ -242,6 +251,8 @@ cdef int nested_setitem(NDualArray x, tuple index, object value) except -1:
     if type(value) is np.ndarray and (<cnp.ndarray>value).dtype.hasobject:
         value = dispatch(np.stack, (list(value),), {})
     value = not_inner(x.buf.level, value)
+    if x.buf.level.recorder is not None:
+        return record_nested_write(x, index, value)
     if not of_level(value, x.buf.level):
         setitem(v, index, value)
         if not deepest(t).buf.blank:
@@ -263,6 +274,27 @@ cdef int nested_setitem(NDualArray x, tuple index, object value) except -1:
     return 0
 
 
+cdef int record_nested_write(NDualArray x, tuple index, object value) except -1:
+    """x[index] = value in a level that records: the value below, and what it means for the shadow."""
+    cdef NDualArray view = x
+    cdef NDualArray source = as_dual_array(value) if of_level(value, x.buf.level) else None
+    cdef bint advanced = any([is_advanced(item) and not isinstance(item, (int, np.integer)) for item in index])
+    if not advanced:
+        view = nested_view(x, index)
+    x.buf.level.recorder.writing(view)
+    setitem(<NDualArray>x.device_v, index, value if source is None else source.device_v)
+    if advanced:
+        return x.buf.level.recorder.scattered(x, index, source)
+    return x.buf.level.recorder.assigned(view, source)
+
+
+cdef NDualArray nested_view(NDualArray x, tuple index):
+    """The view of x at a basic index, an array also where it is one cell."""
+    index = index if Ellipsis in index else index + (Ellipsis,)
+    return nested_array(getitem(<NDualArray>x.device_v, index), getitem(<NDualArray>x.device_t, (slice(None), *index)),
+                        x.buf.level)
+
+
 cdef object launch_nested(Row row, list operands, Level level, object dtype):
     """A row of which an operand has duals inside: its NumPy form over these."""
     cdef list values_ = [], lanes_ = []
@@ -275,7 +307,7 @@ cdef object launch_nested(Row row, list operands, Level level, object dtype):
         x = <NDualArray>o
         if x.buf.level is level:
             values_.append(lower(x))
-            lanes_.append(lanes_of(x) if x.device_v is None else peeled(<NDualArray>x.device_t))
+            lanes_.append(None if level.recorder is not None else lanes_of(x) if x.device_v is None else peeled(<NDualArray>x.device_t))
         else:
             values_.append(unbox(x) if x.flags_ & NSCALAR else x)
             lanes_.append(None)
@@ -284,6 +316,10 @@ cdef object launch_nested(Row row, list operands, Level level, object dtype):
         value, tangent = _nested_storage.launch(row.spec, row.ufunc, values_, lanes_, level.width, dtype)
     finally:
         go_home(former)
+    if level.recorder is not None:
+        x = untraced(value, level)
+        level.recorder.formed(row, _nested_storage, operands, dtype, x)
+        return x
     return adopt_nested(value, tangent, level, None, -1)
 
 

@@ -183,6 +183,11 @@ cdef NDualArray host_product(object function, object a, object b):
         values(<NDualArray>b) if type(b) is NDualArray else b,
         values(r),
     )
+    if nd_tls.tape != NULL:
+        if ndim == 0:
+            r.flags_ |= NSCALAR
+        recorder().multiplied(a, b, r)
+        return r
     aim_factor(&f, a)
     aim_factor(&g, b)
     item = r.itemsize_

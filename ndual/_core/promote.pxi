@@ -71,6 +71,8 @@ cdef NDualArray cast(NDualArray x, object dtype):
     cdef Py_ssize_t lo, hi
     if cnp.PyArray_DescrFromType(x.typenum) == dtype:
         return x
+    if nd_tls.tape != NULL:
+        return derived(x, values(x).astype(dtype))
     window(x, &lo, &hi)
     return adopt_array(values(x).astype(dtype), lane_range(x, lo, hi).astype(dtype), x.buf.level, None, lo)
 

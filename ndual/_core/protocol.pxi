@@ -39,14 +39,14 @@ cdef tuple collect(PyObject* const* args, Py_ssize_t count, PyObject* names):
     return positional, {name: <object>args[count + i] for i, name in enumerate(<object>names)}
 
 
-cdef PyMethodDef _ufunc_methods[17]
+cdef PyMethodDef _ufunc_methods[18]
 
 
 cdef int install_methods() except -1:
     cdef int w
     nd_install_method(<PyTypeObject*>NDualArray, &_ufunc_methods[0], "__array_ufunc__", array_ufunc)
-    for w in range(1, WIDEST + 1):
-        nd_install_method(_scalar_types[w], &_ufunc_methods[w], "__array_ufunc__", array_ufunc)
+    for w in range(WIDEST + 1):
+        nd_install_method(_scalar_types[w], &_ufunc_methods[w + 1], "__array_ufunc__", array_ufunc)
         nd_no_sequence(_scalar_types[w])
     return 0
 

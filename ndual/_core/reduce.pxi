@@ -15,6 +15,11 @@ cdef object sum_all(NDualArray x):
         return dispatch(np.sum, (x,), {"axis": None})
     if inert(x):
         return nd_float64(total(loop, vptr(x), x.size_))
+    if nd_tls.tape != NULL:
+        r = new_window(x.buf.level, x.typenum, 0, NULL, 0, 0)
+        (<double*>r.buf.v)[0] = total(loop, vptr(x), x.size_)
+        recorder().summed(x, r)
+        return unbox(r)
     dense(x)
     window(x, &lo, &hi)
     if nd_tls.scalar == NULL:
@@ -116,6 +121,9 @@ cdef object astype(NDualArray x, object dtype, object casting, object copy):
     if dtype.kind == "f" and cnp.PyArray_DescrFromType(x.typenum).kind == "c":
         raise lost("astype(float) of a complex dual", "Take x.real, or abs(x)")
     value = lower(x).astype(dtype, casting=casting)
+    if nd_tls.tape != NULL:
+        out = derived(x, value)
+        return out if isinstance(value, np.ndarray) or type(value) is NDualArray else finish(out)
     return adopt(value, (lanes_of(x) if x.device_v is None else x.device_t).astype(dtype), x.buf.level)
 
 
@@ -147,6 +155,8 @@ cdef object reshape(NDualArray x, object shape, object order, object copy):
                 stride *= y.shape_[i]
             update_flags(y)
             return y
+    if nd_tls.tape != NULL:
+        return derived(x, lower_array(x).reshape(shape, order=order))
     value, tangent, lo = views_of(x)
     if order == "A":
         order = "F" if value.flags.fnc else "C"
@@ -221,6 +231,11 @@ cdef object matrix_transpose(NDualArray x):
 cdef object part(NDualArray x, bint imaginary):
     """x.real and x.imag: views, as in NumPy."""
     check_array(x)
+    if nd_tls.tape != NULL:
+        value = lower_array(x)
+        if value.dtype.kind == "c":
+            return derived(x, value.imag if imaginary else value.real)
+        return (np.zeros_like(value)[()] if x.flags_ & NSCALAR else np.zeros_like(value)) if imaginary else x
     value, tangent, lo = views_of(x)
     if value.dtype.kind != "c":
         return (np.zeros_like(value)[()] if x.flags_ & NSCALAR else np.zeros_like(value)) if imaginary else x

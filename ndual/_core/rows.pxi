@@ -10,18 +10,8 @@ if isa == NULL:
     raise ImportError(f"NDUAL_ISA expects baseline, v3 or v4, as far as this processor has it; got {_force.decode()}")
 
 
-@cython.final
 cdef class Row:
     """A row of the table bound to this process: its kernel, NumPy's loops, and the row itself for the NumPy form."""
-    cdef readonly str name
-    cdef readonly int nin
-    cdef readonly int index          # of the kernel, -1 if there is none
-    cdef readonly object spec, ufunc
-    cdef nd_loop loops[2]
-    cdef bint usable[2]              # a kernel that can give the value in this dtype
-    cdef bint weak[2]                # a Python number beside this dtype leaves it the result; SciPy's loops may widen
-    cdef bint flat                   # floor, sign …: no derivative with respect to any operand
-
     def __repr__(self):
         return f"<Row {self.name}>"
 
@@ -77,6 +67,9 @@ def register_row(spec, ufunc):
         for dtype in range(2):
             row.usable[dtype] = row.loops[dtype].fn != NULL or isa.rows[row.index].value_inside
         row.flat = all([isa.rows[row.index].coef[k] == ND_COEF_ZERO for k in range(row.nin)])
+        for dtype in range(row.nin):
+            row.coef[dtype] = isa.rows[row.index].coef[dtype]
+            row.needs[dtype] = isa.rows[row.index].needs[dtype]
     for dtype in range(2):
         row.weak[dtype] = ufunc is None or stays_narrow(ufunc, FLOAT64 if dtype == ND_F64 else FLOAT32)
     return row

@@ -288,6 +288,55 @@ cdef class Run:
                     check_defined(level, part)
         return value, rows, single, level.compared
 
+    def record(self, primals, Recorder recorder not None, call=None):
+        """Run f on a level that records: (value, dual, True, compared, leaves) where its output is one dual.
+
+        Other outputs give (parts, None, False, compared, leaves). The leaves are those that are differentiated, lifted.
+        """
+        cdef Level level = Level.__new__(Level, 1, recorder)
+        cdef Py_ssize_t i
+        cdef bint single
+        cdef list inputs, given, lifted = []
+        cdef tuple sites = None
+        self.claim()
+        try:
+            inputs = self.admit(primals)
+            given = inputs[:]
+            if not self.guard.hold():
+                sites = self.guard.enter()
+                if sites is not None:
+                    swap_in(sites)
+            try:
+                level.enter()
+                recorder.begin(level)
+                try:
+                    for i in self.active:
+                        inputs[i] = lift_traced(inputs[i], level)
+                        lifted.append(inputs[i])
+                    if self.constant_arrays and self.guard.writes:
+                        self.lift_constants(inputs, level)
+                    level.inputs = inputs[:]
+                    if level.outer is not None:
+                        mark_shared(inputs, given)
+                    out = self.apply(self.call if call is None else call, inputs, level)
+                    single = self.direct and of_level(out, level) and not self.stepped(out, level)
+                    if single:
+                        value = result_value(out, False)
+                        if type(out) is NDualArray and (<NDualArray>out).flags_ & NSCALAR == 0:
+                            out = getitem(<NDualArray>out, Ellipsis)    # its own view, whatever the caller does with it
+                    else:
+                        value = self.outputs.split(out)
+                        out = None
+                finally:
+                    level.leave()
+            finally:
+                if sites is not None:
+                    self.leave(sites)
+        finally:
+            self.busy = False
+        check_kept(level)
+        return value, out, single, level.compared, lifted
+
     def sweep(self, primals, progress=range, call=None):
         """Every direction: (value, rows, True, compared) for one dual, its rows being ``(dof, *value.shape)``.
 

@@ -8,12 +8,12 @@ cdef inline PyTypeObject* scalar_type(Py_ssize_t width) noexcept:
 
 
 cdef int scalar_width(PyTypeObject* kind) noexcept:
-    """The width of a scalar class, 0 for any other type."""
+    """The width of a scalar class, 0 for that of levels that record, -1 for any other type."""
     cdef int w
-    for w in range(1, WIDEST + 1):
+    for w in range(WIDEST + 1):
         if _scalar_types[w] == kind:
             return w
-    return 0
+    return -1
 
 
 cdef inline object new_scalar():
@@ -102,10 +102,29 @@ cdef object scalar_apply(Row row, int nin, const double* x, double** p, nd_loop 
     if not active:       # floor, sign …
         nd_tls.compared = 1
         return nd_float64(y)
+    if nd_tls.tape != NULL:
+        return note_row(y, active, kinds, cs, ts)
     result = new_scalar()
     (<NDual1>result).v = y
     isa.combine[ND_F64](1, running().width, active, kinds, cs, ts, tlane, <char*>(<NDual1>result).p, 8)
     return result
+
+
+cdef object note_row(double y, int active, const int* kinds, const void** cs, const char** ts):
+    """The value of a row as a number on the tape; the places of the lanes hold the nodes of the operands."""
+    cdef double d[3]
+    cdef Py_ssize_t node[3]
+    cdef int i
+    for i in range(3):
+        d[i] = 0
+        node[i] = ND_NODE_NONE
+    for i in range(active):
+        d[i] = 1 if kinds[i] == ND_COEF_ONE else -1 if kinds[i] == ND_COEF_NEG else (<const double*>cs[i])[0]
+        node[i] = (<const Py_ssize_t*>ts[i])[0]
+    if active == 3:              # the first two as a number of their own, then the third
+        first = noted(y, node[0], d[0], node[1], d[1])
+        return noted(y, (<CoDual>first).node, 1, node[2], d[2])
+    return noted(y, node[0], d[0], node[1], d[1])
 
 
 cdef object scalar_binary(Row row, object a, object b):
@@ -139,6 +158,8 @@ cdef object repr_dual(object obj):
         if inert(x):
             return repr(plain_value(obj, False))
         return f"NDualArray({plain_value(obj, False)!r}, lanes={x.buf.level.width})"
+    if Py_TYPE(obj) == _scalar_types[0]:
+        return f"CoDual({(<NDual1>obj).v!r})"
     partials = [(<NDual1>obj).p[k] for k in range(scalar_width(Py_TYPE(obj)))]
     return f"NDual({(<NDual1>obj).v!r}, {partials})"
 

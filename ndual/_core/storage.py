@@ -98,6 +98,31 @@ class Storage:
             tangent = self.xp.broadcast_to(tangent, (width, *value.shape)).copy()
         return value, self._own(tangent) if tangent.dtype == value.dtype else tangent.astype(value.dtype)
 
+    def pull(self, row: Any, ufunc: Any, values: list[Any], value: Any, i: int, w: Any) -> Any:
+        """The cotangent of operand `i` from that of the result, in the shape of the result.
+
+        The transpose of an elementwise map is the map itself: along t = w for real numbers, and for complex ones its
+        real-linear map L has the cotangent Re(conj(w) L(1)) + i Re(conj(w) L(i)).
+        """
+        x, y = self._widened(self._value_function(row, ufunc), values, value)
+        kinds = x[i].dtype.kind if hasattr(x[i], "dtype") else "f", value.dtype.kind
+        if "c" not in kinds:
+            t = w[None]
+            if t.dtype.kind == "f" and t.dtype.itemsize < width_of(value.dtype):
+                t = t.astype(f"f{width_of(value.dtype)}")
+            term = self._term(row, i, x, y, t)
+            return None if term is None else term[0]
+        conj_w = self.xp.conj(w)
+        found = None
+        for unit in (1.0, 1j) if kinds[0] == "c" else (1.0,):
+            ones = self.xp.full((1, *value.shape), unit, f"{kinds[0]}{x[i].dtype.itemsize}")
+            term = self._term(row, i, x, y, ones)
+            if term is None:
+                return None
+            share = unit * self.strong_product(term[0], conj_w).real
+            found = share if found is None else found + share
+        return found
+
     def _own(self, result: Any) -> Any:
         """An array of its own memory: the result of a row is never a view of an operand."""
         if not hasattr(result, "dtype"):

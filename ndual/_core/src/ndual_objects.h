@@ -105,4 +105,11 @@ static void nd_scalar_dealloc(PyObject *o) {
     int w = (int)((Py_TYPE(o)->tp_basicsize - (Py_ssize_t)sizeof(PyObject)) / (Py_ssize_t)sizeof(double)) - 2;
     if (!nd_push(&nd_scalars[w], o)) PyObject_Free(o);
 }
+
+/* Numbers of a level that records; width 0 stands for them. */
+ND_ALWAYS PyObject *nd_codual_new(PyTypeObject *type) { return nd_scalar_new(0, type); }
+
+static void nd_codual_dealloc(PyObject *o) {
+    if (!nd_push(&nd_scalars[0], o)) PyObject_Free(o);
+}
 #endif

@@ -4,6 +4,7 @@
 #ifndef NDUAL_STATE_H
 #define NDUAL_STATE_H
 #include <Python.h>
+#include "ndual_tape.h"
 
 #if defined(_MSC_VER)
 #define ND_THREAD __declspec(thread)
@@ -20,6 +21,7 @@ typedef struct nd_state {
     PyObject *top;            /* the innermost running Level, borrowed */
     PyObject *home;           /* the Level whose code runs: the innermost, or one further out inside of a rule; borrowed */
     PyTypeObject *scalar;     /* the scalar class of its width, NULL beyond the widest */
+    nd_tape *tape;            /* the list of the level at hand if it records; NULL: it carries lanes */
     int exact;                /* values of sin/cos-like rows bit-equal to NumPy's */
     int debug;
     int compared;             /* an active value of the level at hand was compared */

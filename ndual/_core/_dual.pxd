@@ -1,0 +1,161 @@
+# What the core shares with the reverse add-on: the layout of its classes, and the functions that the sweep needs.
+
+cimport cython
+cimport numpy as cnp
+from cpython.object cimport PyObject, PyTypeObject
+from libc.stdint cimport int32_t, intptr_t
+
+cdef extern from "ndual_kernels.h":
+    ctypedef void (*nd_loop_fn)(char**, const intptr_t*, const intptr_t*, void*) noexcept nogil
+    ctypedef struct nd_loop:
+        nd_loop_fn fn
+        void* data
+    ctypedef struct nd_shadow:
+        char* t
+        const Py_ssize_t* ts
+        int fresh
+
+cdef extern from "ndual_tape.h":
+    enum: ND_NODE_NONE, ND_NODE_LOAD, ND_NODE_STORE, ND_NODE_ENTRY
+    ctypedef struct nd_tape_node:
+        int32_t a, b
+        double da, db
+        Py_ssize_t at
+        Py_ssize_t from_ "from"
+    ctypedef struct nd_tape:
+        nd_tape_node* node
+        Py_ssize_t count, room
+    int nd_tape_room(nd_tape*) noexcept nogil
+
+cdef extern from "ndual_state.h":
+    ctypedef struct nd_state:
+        unsigned long long id
+        PyObject* level
+        PyObject* top
+        PyObject* home
+        PyTypeObject* scalar
+        nd_tape* tape
+        int exact, debug, compared
+
+cdef enum:
+    INLINE_DIMS = 4
+    NSCALAR = 1              # a 0-d result that stands for a NumPy scalar: immutable
+    NCONTIGUOUS = 2          # values and lanes both C-contiguous
+    NREADONLY = 4            # a view that NumPy returns read-only, such as that of broadcast_to
+
+
+cdef class Recorder:
+    cdef nd_tape tape
+    cdef int begin(self, Level level) except -1
+    cdef object operands(self, Row row, tuple operands)
+    cdef int mapped(self, object entry, NDualArray out) except -1
+    cdef int formed(self, Row row, object storage, list operands, object dtype, NDualArray out) except -1
+    cdef int writing(self, NDualArray target) except -1
+    cdef int number(self, Buffer buffer) except -1
+    cdef int assigned(self, NDualArray to, NDualArray source) except -1
+    cdef int gathered(self, NDualArray x, tuple index, NDualArray out) except -1
+    cdef int scattered(self, NDualArray x, tuple index, NDualArray source) except -1
+    cdef int summed(self, NDualArray x, NDualArray out) except -1
+    cdef int multiplied(self, object a, object b, NDualArray out) except -1
+
+
+cdef class Level:
+    cdef readonly unsigned long long id
+    cdef readonly Py_ssize_t width
+    cdef readonly bint alive
+    cdef readonly bint compared
+    cdef readonly unsigned long thread
+    cdef readonly str undefined   # what a rule said of a point without derivative
+    cdef readonly Level outer     # the derivative call in which this one runs, or None
+    cdef readonly Recorder recorder   # where operations go in reverse mode; None: duals carry lanes
+    cdef bint seen            # what `compared` will be, while another level is at hand
+    cdef object space         # the array namespace over duals of this level, once a rule has asked for it
+    cdef tuple lost           # the class and the text of the first error that stood for a lost derivative
+    cdef public dict buffers  # what stands in for arrays that are older than the level, by their identity
+    cdef list inputs          # the arguments of the call, lifted where they are differentiated
+    cdef object memory        # NumPy's own allocator, while the pool stands in for it
+    cdef int enter(self) except -1
+    cdef void leave(self) noexcept
+
+
+@cython.final
+@cython.no_gc
+cdef class Buffer:
+    cdef char* v           # lowest address of the values; the freelist runs through this field
+    cdef char* t           # lowest address of the lanes
+    cdef Level level
+    cdef Py_ssize_t vbytes, one    # bytes that the values, and one lane, extend over
+    cdef Py_ssize_t lo, hi  # the lanes in memory; all others are zero
+    cdef Py_ssize_t seed   # of a seeded buffer: the lane of its first cell
+    cdef bint uniform      # one number a lane stands for all of its cells, side by side at t: x - mu for a number mu
+    cdef int item          # bytes of that number
+    cdef bint seeded       # unit tangents, one lane a cell, as the sweep placed them: nobody has written yet
+    cdef void* memory      # pooled block, or NULL
+    cdef void* copy        # pooled block that replaced borrowed values, or NULL
+    cdef void* lanes       # pooled block that replaced the lanes, or NULL
+    cdef int memory_class, copy_class, lanes_class
+    cdef object vowner, towner   # foreign arrays that own what is borrowed or adopted
+    cdef bint blank        # of lanes as an array one level down: zeros that nobody has written to
+    cdef bint borrowed     # a write must copy first: the memory belongs to the caller
+    cdef bint traced       # in a level that records: something active was written here, and t is the shadow
+    cdef Py_ssize_t slot   # its number among the buffers of the tape, or -1
+    cdef Py_ssize_t sweep  # the sweep that its shadow belongs to
+    cdef Py_ssize_t reader # the last note on the tape of an entry that reads values from here, or -1
+    cdef Py_ssize_t low, high   # the bytes that such entries read
+
+
+@cython.final
+@cython.no_gc
+cdef class NDualArray:
+    cdef Py_ssize_t lane       # bytes from one lane to the next; the freelist runs through this field
+    cdef Buffer buf
+    cdef Py_ssize_t voff, toff
+    cdef Py_ssize_t size_
+    cdef Py_ssize_t* shape_
+    cdef Py_ssize_t* vs
+    cdef Py_ssize_t* ts
+    cdef Py_ssize_t geo[12]    # 3 * INLINE_DIMS
+    cdef int ndim_, typenum, itemsize_
+    cdef int flags_
+    cdef object device_v, device_t   # arrays of another storage, or None
+    cdef object storage_
+
+
+@cython.final
+cdef class Row:
+    cdef readonly str name
+    cdef readonly int nin
+    cdef readonly int index          # of the kernel, -1 if there is none
+    cdef readonly object spec, ufunc
+    cdef nd_loop loops[2]
+    cdef bint usable[2]              # a kernel that can give the value in this dtype
+    cdef bint weak[2]                # a Python number beside this dtype leaves it the result; SciPy's loops may widen
+    cdef bint flat                   # floor, sign …: no derivative with respect to any operand
+    cdef unsigned char coef[3]       # how its partials are had
+    cdef unsigned char needs[3]      # what a pullback reads: bits 1, 2, 4 for the operands, 8 for the value
+
+
+@cython.final
+cdef class CoDual:
+    cdef unsigned long long level
+    cdef double v
+    cdef Py_ssize_t node
+
+
+cdef nd_state* state() noexcept
+cdef Buffer empty_buffer(Level level)
+cdef void* pooled(Py_ssize_t nbytes, int* size_class) except NULL
+cdef void give_back(void* memory, int size_class) noexcept
+cdef cnp.ndarray values(NDualArray x)
+cdef bint traced(NDualArray x) noexcept
+cdef void trace(NDualArray x) noexcept
+cdef NDualArray deepest(NDualArray x)
+cdef NDualArray untraced(object value, Level level)
+cdef NDualArray box(object obj)
+cdef NDualArray snapshot(NDualArray x)
+cdef object lower(NDualArray x)
+cdef object lower_array(NDualArray x)
+cdef bint same_view(NDualArray x, NDualArray y) noexcept
+cdef str where()
+cdef int run_pull(Row row, int typenum, int nin, const char** x, const Py_ssize_t** xs, const char* y, const Py_ssize_t* ys,
+                  const char* w, const Py_ssize_t* ws, const nd_shadow* to, int ndim, const Py_ssize_t* shape) except -1

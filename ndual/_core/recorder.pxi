@@ -1,0 +1,255 @@
+# What a level that records (reverse mode) does instead of computing lanes. The list of numbers is written right here;
+# what becomes of arrays is up to the recorder, which the add-on brings.
+
+cdef class Recorder:
+    """What the core tells of the operations of a level, each after its value is known.
+
+    `operands` is asked before the value is written, since that may overwrite an operand, and returns what `mapped`
+    gets, None if no operand is active. `writing` comes before any write to memory that exists already.
+    """
+
+    def __dealloc__(self):
+        free(self.tape.node)
+
+    cdef int begin(self, Level level) except -1: raise NotImplementedError
+    cdef object operands(self, Row row, tuple operands): raise NotImplementedError
+    cdef int mapped(self, object entry, NDualArray out) except -1: raise NotImplementedError
+    cdef int formed(self, Row row, object storage, list operands, object dtype, NDualArray out) except -1:
+        raise NotImplementedError
+    cdef int writing(self, NDualArray target) except -1: raise NotImplementedError
+    cdef int number(self, Buffer buffer) except -1: raise NotImplementedError
+    cdef int assigned(self, NDualArray to, NDualArray source) except -1: raise NotImplementedError
+    cdef int gathered(self, NDualArray x, tuple index, NDualArray out) except -1: raise NotImplementedError
+    cdef int scattered(self, NDualArray x, tuple index, NDualArray source) except -1: raise NotImplementedError
+    cdef int summed(self, NDualArray x, NDualArray out) except -1: raise NotImplementedError
+    cdef int multiplied(self, object a, object b, NDualArray out) except -1: raise NotImplementedError
+
+
+cdef inline Recorder recorder():
+    """That of the level at hand, which records."""
+    return running().recorder
+
+
+cdef inline nd_tape_node* new_node() except NULL:
+    if not nd_tape_room(nd_tls.tape):
+        raise MemoryError("expected room for one more operation on the tape; got none. Use checkpoint, or arrays")
+    nd_tls.tape.count += 1
+    return nd_tls.tape.node + nd_tls.tape.count - 1
+
+
+cdef object load(NDualArray x, Py_ssize_t voff):
+    """A cell of a float64 array, `voff` bytes from its first one, as a number."""
+    cdef nd_tape_node* node
+    cdef CoDual s
+    if x.buf.slot < 0:
+        recorder().number(x.buf)
+    node = new_node()
+    node.a = ND_NODE_LOAD
+    node.b = <int32_t>x.buf.slot
+    node.at = x.voff + voff
+    s = nd_codual_new(<PyTypeObject*>CoDual)
+    s.level = nd_tls.id
+    s.v = (<double*>(vptr(x) + voff))[0]
+    s.node = nd_tls.tape.count - 1
+    return s
+
+
+cdef int store(NDualArray x, Py_ssize_t voff, double value, Py_ssize_t source) except -1:
+    """Write a number into a cell of a float64 array; `source` is its node, ND_NODE_NONE for a constant."""
+    cdef nd_tape_node* node
+    cdef Py_ssize_t at
+    make_writable(x.buf, x.lane, 0, 0)
+    at = x.voff + voff
+    if x.buf.reader >= 0 and x.buf.low < at + 8 and at < x.buf.high:
+        recorder().writing(cell_view(x, voff))
+    (<double*>(vptr(x) + voff))[0] = value
+    if source == ND_NODE_NONE and not x.buf.traced:
+        return 0
+    if x.buf.slot < 0:
+        recorder().number(x.buf)
+    x.buf.traced = True
+    node = new_node()
+    node.a = ND_NODE_STORE
+    node.b = <int32_t>x.buf.slot
+    node.at = at
+    node.from_ = source
+    return 0
+
+
+cdef NDualArray cell_view(NDualArray x, Py_ssize_t voff):
+    cdef NDualArray y = new_view(x, 0)
+    y.voff = y.toff = x.voff + voff
+    update_flags(y)
+    return y
+
+
+cdef bint traced(NDualArray x) noexcept:
+    """Whether something active was written to the memory of an array of a level that records."""
+    return not deepest(<NDualArray>x.device_t).buf.blank if type(x.device_t) is NDualArray else x.buf.traced
+
+
+cdef void trace(NDualArray x) noexcept:
+    """Have the memory of an array known as active."""
+    if type(x.device_t) is NDualArray:
+        deepest(<NDualArray>x.device_t).buf.blank = False
+    else:
+        x.buf.traced = True
+
+
+cdef NDualArray untraced(object value, Level level):
+    """A fresh value as an array of a level that records, of which nothing is known yet."""
+    if level.outer is not None:
+        return nested_array(at_level(value, level.outer),
+                            blank_at(level, np.shape(bottom(value)), value.dtype), level)
+    value = np.asarray(value)
+    return adopt_array(value, np.empty((0, *value.shape), value.dtype), level, None, 0)
+
+
+cdef NDualArray view_of(NDualArray x, cnp.ndarray v):
+    """The dual whose value `v` is: another view of the memory of x, a raw array of a level that records."""
+    cdef NDualArray y = new_view(x, cnp.PyArray_NDIM(v))
+    cdef int i
+    y.voff = y.toff = cnp.PyArray_BYTES(v) - x.buf.v
+    y.typenum = cnp.PyArray_TYPE(v)
+    y.itemsize_ = cnp.PyArray_ITEMSIZE(v)
+    for i in range(y.ndim_):
+        y.shape_[i] = cnp.PyArray_DIM(v, i)
+        y.vs[i] = y.ts[i] = cnp.PyArray_STRIDE(v, i)
+        if y.vs[i] == 0 and y.shape_[i] > 1:
+            y.flags_ |= NREADONLY
+    if not cnp.PyArray_ISWRITEABLE(v):
+        y.flags_ |= NREADONLY
+    update_flags(y)
+    return y
+
+
+cdef NDualArray derived(NDualArray x, object value):
+    """The array whose value NumPy made of that of x without computing: a view of x, or a copy in another type or order."""
+    cdef NDualArray y
+    if x.device_v is None and isinstance(value, np.ndarray) and np.may_share_memory(value, values(x)) \
+            and not x.flags_ & NSCALAR:
+        return view_of(x, <cnp.ndarray>value)
+    y = untraced(value, x.buf.level)
+    if traced(x):
+        x.buf.level.recorder.assigned(y, x)
+    return y
+
+
+def lift_traced(value, Level level not None):
+    """An argument of a call as a dual that records: read where it lies, copied before the first write."""
+    cdef NDualArray x
+    if level.outer is not None:
+        if is_dual_object(value):
+            value = copy_array(as_dual_array(value), "K")
+        else:
+            value = np.asarray(value)
+            if value is not owned(value) and value.flags.writeable:
+                value = owned(value)
+            elif not cnp.PyArray_ISBEHAVED_RO(<cnp.ndarray>value) or 0 in value.strides:
+                value = value.copy()
+        x = untraced(value, level)
+        trace(x)
+        if x.ndim_ == 0:
+            x.flags_ |= NSCALAR
+        return x
+    turn(level)
+    if PyFloat_Check(value):
+        return noted(PyFloat_AS_DOUBLE(value), ND_NODE_NONE, 0, ND_NODE_NONE, 0)
+    value = np.asarray(value)
+    check_dtype(value.dtype)
+    if value.ndim == 0:
+        x = untraced(value.copy(), level)
+        trace(x)
+        if x.typenum == cnp.NPY_DOUBLE:
+            return unbox(x)
+        x.flags_ |= NSCALAR
+        return x
+    if value is not owned(value) and value.flags.writeable:
+        value = owned(value)
+    elif not cnp.PyArray_ISBEHAVED_RO(<cnp.ndarray>value) or 0 in value.strides:
+        value = value.copy()
+    x = plain_at(value, level)
+    x.buf.traced = True
+    return x
+
+
+cdef nd_state* state() noexcept:
+    """What this thread knows of its levels."""
+    return &nd_tls
+
+
+cdef void give_back(void* memory, int size_class) noexcept:
+    nd_pool_free(memory, size_class)
+
+
+cdef NDualArray snapshot(NDualArray x):
+    """A copy of the values of an array, in its layout, that nothing overwrites."""
+    cdef NDualArray y
+    if x.device_v is not None:
+        return untraced(copy_array(<NDualArray>x.device_v, "K"), x.buf.level)
+    y = like(x, False)
+    nd_copy(x.itemsize_, x.ndim_, x.shape_, vptr(y), y.vs, vptr(x), x.vs)
+    return y
+
+
+cdef int run_pull(Row row, int typenum, int nin, const char** x, const Py_ssize_t** xs, const char* y, const Py_ssize_t* ys,
+                  const char* w, const Py_ssize_t* ws, const nd_shadow* to, int ndim, const Py_ssize_t* shape) except -1:
+    """The pullback of a row; see nd_pull."""
+    cdef nd_in ins[3]
+    cdef int i
+    for i in range(nin):
+        ins[i].v = x[i]
+        ins[i].vs = ins[i].ts = xs[i]
+        ins[i].t = NULL
+        ins[i].lane = ins[i].lo = ins[i].hi = 0
+    if nd_pull(isa, row.index, kernel_dtype(typenum), nin, ins, y, ys, w, ws, to, ndim, shape) != 0:
+        raise SystemError(f"the pullback of {row.name} refused its arguments")
+    return raised()
+
+
+def fresh(value, Level level not None):
+    """A value one level down as an array of a level that records, of which nothing is known yet."""
+    return untraced(value if hasattr(value, "dtype") else np.asarray(value), level)
+
+
+def finished(NDualArray x not None, bint number):
+    """A result as the user gets it: a number where NumPy gives one."""
+    if number and x.ndim_ == 0:
+        if x.buf.level.outer is not None:
+            x.flags_ |= NSCALAR
+            return x
+        return unbox(x)
+    return x
+
+
+def lowered_view(NDualArray x not None):
+    """The value of an array one level down, in the same memory."""
+    return lower_array(x)
+
+
+def view_among_lower(NDualArray x not None, value, lanes):
+    """The array whose value is a view of that of x, None if it is none; `lanes` makes the same view of its lanes."""
+    if isinstance(value, (tuple, list)):
+        if not value or view_among_lower(x, value[0], lambda t: lanes(t)[0]) is None:
+            return None
+        return type(value)([view_among_lower(x, part, lambda t, k=k: lanes(t)[k]) for k, part in enumerate(value)])
+    if x.flags_ & NSCALAR:
+        return None
+    if x.device_v is None:
+        if type(value) is np_ndarray and np.may_share_memory(value, values(x)):
+            return view_of(x, value)
+        return None
+    if same_memory(value, x.device_v):
+        return nested_array(value, lanes(x.device_t), x.buf.level)
+    return None
+
+
+def carried(obj):
+    """What a run takes from an output: its lanes, or in a level that records the dual itself."""
+    cdef NDualArray x = as_dual_array(obj) if type(obj) is NDualArray else None
+    if x is None:
+        check_scalar(obj)
+        return result_lanes(obj) if nd_tls.tape == NULL else obj
+    if x.buf.level.recorder is None:
+        return result_lanes(x)
+    return obj if x.flags_ & NSCALAR else getitem(x, Ellipsis)

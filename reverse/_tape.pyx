@@ -1,0 +1,68 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
+# cython: binding=False, always_allow_keywords=True
+"""The tape: what a level that records keeps of its operations, and the sweep that takes cotangents back through them.
+
+A dual array of such a level is a view of a buffer whose lanes are its shadow, the memory of its cotangent: a view of the
+value is the same view of the shadow. Numbers are nodes of a list; arrays are entries beside it, in one order with them.
+"""
+cdef extern from "ndual_kernels.h":
+    enum: ND_COEF_NONE, ND_COEF_ZERO
+
+cimport cython
+cimport numpy as cnp
+from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_CheckExact
+from cpython.object cimport PyObject, PyTypeObject
+from cpython.ref cimport Py_INCREF
+from libc.stdint cimport int32_t
+from libc.stdlib cimport free, realloc
+from libc.string cimport memcpy, memset
+
+from ndual._core._dual cimport (
+    ND_NODE_ENTRY,
+    ND_NODE_LOAD,
+    ND_NODE_STORE,
+    NCONTIGUOUS,
+    NSCALAR,
+    Buffer,
+    CoDual,
+    Level,
+    NDualArray,
+    Recorder,
+    Row,
+    box,
+    deepest,
+    empty_buffer,
+    give_back,
+    lower,
+    lower_array,
+    nd_shadow,
+    nd_tape_node,
+    nd_tape_room,
+    pooled,
+    run_pull,
+    same_view,
+    snapshot,
+    state,
+    trace,
+    traced,
+    untraced,
+    values,
+    where,
+)
+
+import numpy as np
+
+from ndual._core import _dual
+from ndual.errors import NdualError, NoRuleError
+
+cnp.import_array()
+
+cdef object np_ndarray = np.ndarray
+cdef object np_add = np.add
+cdef enum:
+    COPIED = 32768           # bytes of a plain operand up to which a copy costs less than watching it
+
+include "shadows.pxi"
+include "entries.pxi"
+include "writes.pxi"
+include "tape.pxi"

@@ -1,0 +1,154 @@
+"""Reverse mode: how each kind of rule is recorded, and what its pullback is.
+
+A rule sees plain arrays and the cotangents of its results; what it means is decided in :mod:`ndual.rules`, as for
+forward mode. Only what a pullback reads is kept: of an operand that enters linearly, its shape and type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ndual import _core
+from ndual._core import forward
+from ndual._core.nested import call
+from ndual.rules import registry
+from ndual.rules.registry import Bilinear, Linear, Rule, Structured
+from ndual.rules.support import array_of
+
+Result = Any
+
+
+def like(x: Any) -> np.ndarray:
+    """An array of the shape and type of x that takes no memory: for formulas that read no more than these."""
+    return np.broadcast_to(np.zeros((), x.dtype), np.shape(_core.bottom(x)))
+
+
+def _finish(label: str, y: Any, level: Any, pull: Callable[..., Any], targets: list[Any], saved: list[Any]) -> Result:
+    """Results as duals of the level, with an entry that takes their cotangents to the targets.
+
+    ``pull(w, *saved)`` gets the cotangent of the result, a list of them where there are several.
+    """
+    several = isinstance(y, tuple | list)
+    parts = list(y) if several else [y]
+    floats = [getattr(part, "dtype", np.dtype(object)).kind in "fc" for part in parts]
+    duals = [_core.fresh(part, level) if f else None for part, f in zip(parts, floats, strict=True)]
+    if all(dual is None for dual in duals):
+        return y
+    zeros = [like(part) if f else None for part, f in zip(parts, floats, strict=True)]
+
+    def function(ws: list[Any], *kept: Any) -> Any:
+        ws = [zero if w is None else w for w, zero in zip(ws, zeros, strict=True)]
+        return pull(ws if several else ws[0], *kept)
+
+    level.recorder.record(label, _home(function, level), duals, targets, saved)
+    results = [
+        part if dual is None else _core.finished(dual, not isinstance(_core.bottom(part), np.ndarray))
+        for part, dual in zip(parts, duals, strict=True)
+    ]
+    if not several:
+        return results[0]
+    return type(y)(*results) if hasattr(y, "_fields") else type(y)(results)
+
+
+def _home(function: Callable[..., Any], level: Any) -> Callable[..., Any]:
+    """A pullback as one whose own arrays belong to the derivative around this one, if there is one."""
+    if level.outer is None:
+        return function
+
+    def pull(*args: Any) -> Any:
+        former = _core.go_home(level.outer)
+        try:
+            return function(*args)
+        finally:
+            _core.go_home(former)
+
+    return pull
+
+
+def _linear(rule: Linear, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], level: Any) -> Result:
+    x, rest, keywords = rule.bind(args, kwargs)
+    if not _core.is_active(x, level) or forward.first_dual(rest, keywords) is not None:
+        raise forward._not_active(rule.name, "its array")
+    xp = _core.lower_namespace(x)
+    array = _core.as_array(x)
+    value = _core.lowered_view(array)
+    if any(key.startswith("overwrite") for key in keywords):
+        value = value.copy()
+    y = call(function, (value, *rest), keywords)
+    if getattr(y, "dtype", value.dtype).kind not in "fc":
+        return y
+    view = _core.view_among_lower(array, y, lambda t: rule.lanes(xp, t, value, *rest, **keywords))
+    if view is not None:
+        return view
+    shape = like(value)
+    if not isinstance(y, tuple | list) and rule.lanes(xp, shape[None], shape, *rest, **keywords) is None:
+        _core.compared(x)
+        return y
+
+    def pull(w: Any) -> Any:
+        return (rule.transpose(xp, w, shape, *rest, **keywords),)
+
+    return _finish(rule.name, y, level, pull, [array], [])
+
+
+def _bilinear(rule: Bilinear, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], level: Any) -> Result:
+    a, b, rest, keywords = rule.bind(args, kwargs)
+    active = _core.is_active(a, level), _core.is_active(b, level)
+    if not any(active) or forward.first_dual(rest, keywords) is not None:
+        raise forward._not_active(rule.name, "its two arrays")
+    xp = _core.lower_namespace(a if active[0] else b)
+    operands = [_core.as_array(o) if is_on else xp.asarray(o) for o, is_on in zip((a, b), active, strict=True)]
+    values = [_core.lowered_view(o) if is_on else o for o, is_on in zip(operands, active, strict=True)]
+    y = call(function, (*values, *rest), keywords)
+    # The cotangent of one factor reads the other one.
+    saved = [operands[i] if active[1 - i] else like(values[i]) for i in (0, 1)]
+
+    def pull(w: Any, a: Any, b: Any) -> Any:
+        return [rule.transposes[i](xp, w, a, b, *rest, **keywords) for i in (0, 1) if active[i]]
+
+    targets = [o for o, is_on in zip(operands, active, strict=True) if is_on]
+    return _finish(rule.name, y, level, pull, targets, saved)
+
+
+def _structured(rule: Structured, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], level: Any) -> Result:
+    arrays, params = rule.bind(args, kwargs)
+    if any(type(a) in (list, tuple) and forward.first_dual(a) is not None for a in arrays):
+        xp = _core.namespace(forward.first_dual(arrays))
+        arrays = tuple(array_of(xp, a) if type(a) in (list, tuple) else a for a in arrays)
+    active = [_core.is_active(a, level) for a in arrays]
+    if not any(active) or forward.first_dual(params) is not None:
+        raise forward._not_active(rule.name, " and ".join(rule.arrays))
+    xp = _core.lower_namespace(arrays[active.index(True)])
+    operands = [
+        _core.as_array(a) if is_on else a if a is None else xp.asarray(a)
+        for a, is_on in zip(arrays, active, strict=True)
+    ]
+    given = forward.plain(args, level), forward.plain(kwargs, level)
+    if any(value is not False and key.startswith("overwrite") for key, value in params.items()):
+        given = forward.copies(given)
+    y = call(function, *given)
+    several = isinstance(y, tuple | list)
+    count = len(y) if several else 1
+
+    def pull(w: Any, *kept: Any) -> Any:
+        results = kept[:count] if several else kept[0]
+        if several:
+            results = type(y)(*results) if hasattr(y, "_fields") else type(y)(results)
+        found = rule.vjp(xp, w, results, kept[count:], **params)
+        return [g for g, is_on in zip(found, active, strict=True) if is_on]
+
+    targets = [o for o, is_on in zip(operands, active, strict=True) if is_on]
+    return _finish(rule.name, y, level, pull, targets, [*(y if several else (y,)), *operands])
+
+
+RULES: dict[type[Rule], Callable[..., Any]] = {
+    **forward._APPLY,
+    Linear: _linear,
+    Bilinear: _bilinear,
+    Structured: _structured,
+}
+
+TRANSPOSES = registry.RULES["numpy.matmul"].transposes

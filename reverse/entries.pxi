@@ -1,0 +1,240 @@
+# Entries: what an operation on arrays leaves on the tape. `pull` takes the cotangent of its result to its operands.
+
+cdef class Tape(Recorder)
+
+
+cdef class Entry:
+    """One operation: its result, what its pullback reads (`s0` to `s3`), and the operands that it has cotangents for."""
+
+    cdef NDualArray out
+    cdef bint fresh            # nothing before it has to do with the shadow of the result
+    cdef object s0, s1, s2, s3
+    cdef NDualArray t0, t1, t2
+
+    cdef int pull(self, Tape tape) except -1:
+        raise NotImplementedError
+
+    cdef str name(self):
+        return type(self).__name__
+
+    cdef object take(self, Tape tape):
+        """The cotangent of the result as an array one level down, None if there is none; the result has none after."""
+        cdef object g
+        if self.out is None or absent(self.out, tape):
+            return None
+        g = cotangent(self.out, tape)
+        if not self.fresh:
+            g = g.copy()
+            clear(self.out, tape)
+        return g
+
+
+cdef int clear(NDualArray x, Tape tape) except -1:
+    """Have the cells of an array without cotangent, since they are about to get other values (going backwards)."""
+    if type(x.device_t) is NDualArray:
+        x.device_t[0, ...] = 0.0
+    elif not absent(x, tape):
+        shadow_array(x, tape)[...] = 0
+    return 0
+
+
+@cython.final
+@cython.freelist(64)
+cdef class MapEntry(Entry):
+    """A row of the table on real host arrays: operands s0 to s2, value s3."""
+
+    cdef Row row
+    cdef int nin
+
+    cdef str name(self):
+        return self.row.name
+
+    cdef int pull(self, Tape tape) except -1:
+        cdef NDualArray out = self.out, t, x
+        cdef cnp.ndarray a
+        cdef const char* xp[3]
+        cdef const Py_ssize_t* xsp[3]
+        cdef Py_ssize_t xs[3][64]
+        cdef Py_ssize_t ts[3][64]
+        cdef Py_ssize_t ys[64]
+        cdef double numbers[3]
+        cdef float numbers32[3]
+        cdef nd_shadow to[3]
+        cdef const char* w
+        cdef const Py_ssize_t* ws
+        cdef const char* y = NULL
+        cdef object kept = None
+        cdef bint fresh
+        cdef double single
+        cdef float single32
+        cdef int i, ndim
+        if out is None or out.buf.sweep != tape.sweep or out.buf.lanes == NULL or out.size_ == 0:
+            return 0
+        ndim = out.ndim_
+        if out.buf.uniform and self.fresh:
+            single = (<double*>(out.buf.t + out.buf.vbytes))[0]
+            single32 = <float>single
+            w = <const char*>&single if out.itemsize_ == 8 else <const char*>&single32
+            ws = NOWHERE
+        elif self.fresh:
+            w = shadow(out, tape, NULL)
+            ws = out.vs
+        else:
+            kept = shadow_array(out, tape).copy()
+            clear(out, tape)
+            w = cnp.PyArray_BYTES(<cnp.ndarray>kept)
+            ws = <const Py_ssize_t*>cnp.PyArray_STRIDES(<cnp.ndarray>kept)
+        for i in range(self.nin):
+            xsp[i] = xs[i]
+            xp[i] = NULL
+            obj = self.s0 if i == 0 else self.s1 if i == 1 else self.s2
+            if type(obj) is NDualArray:
+                x = <NDualArray>obj
+                xp[i] = x.buf.v + x.voff
+                widen(ndim, x.ndim_, x.shape_, x.vs, xs[i])
+            elif type(obj) is np_ndarray:
+                a = <cnp.ndarray>obj
+                xp[i] = cnp.PyArray_BYTES(a)
+                widen(ndim, cnp.PyArray_NDIM(a), <Py_ssize_t*>cnp.PyArray_DIMS(a),
+                      <Py_ssize_t*>cnp.PyArray_STRIDES(a), xs[i])
+            elif obj is not None:
+                numbers[i] = obj
+                numbers32[i] = <float>numbers[i]
+                xp[i] = <const char*>&numbers[i] if out.itemsize_ == 8 else <const char*>&numbers32[i]
+                xsp[i] = NOWHERE
+            t = self.t0 if i == 0 else self.t1 if i == 1 else self.t2
+            to[i].t = NULL
+            to[i].fresh = False
+            if t is not None:
+                fresh = False
+                if t.ndim_ == ndim and t.size_ == out.size_:
+                    to[i].t = shadow(t, tape, &fresh)
+                else:
+                    to[i].t = shadow(t, tape, NULL)
+                widen(ndim, t.ndim_, t.shape_, t.vs, ts[i])
+                to[i].ts = ts[i]
+                to[i].fresh = fresh
+        if self.s3 is not None:
+            x = <NDualArray>self.s3
+            y = x.buf.v + x.voff
+            for i in range(ndim):
+                ys[i] = x.vs[i]
+        run_pull(self.row, out.typenum, self.nin, xp, xsp, y, ys, w, ws, to, ndim, out.shape_)
+        return 0
+
+
+cdef void widen(int ndim, int own, const Py_ssize_t* dims, const Py_ssize_t* strides, Py_ssize_t* to) noexcept:
+    """The strides of an operand over the shape of the result."""
+    cdef int i, shift = ndim - own
+    for i in range(shift):
+        to[i] = 0
+    for i in range(own):
+        to[i + shift] = 0 if dims[i] == 1 else strides[i]
+
+
+@cython.final
+cdef class FormEntry(Entry):
+    """A row in its NumPy form: complex numbers, float16, duals of outer derivatives."""
+
+    cdef Row row
+    cdef object storage
+    cdef list operands       # and the value; arrays of this level are watched
+    cdef list targets
+
+    cdef str name(self):
+        return self.row.name
+
+    cdef int pull(self, Tape tape) except -1:
+        cdef object w = self.take(tape)
+        if w is None:
+            return 0
+        x = [lower_kept(<NDualArray>o, tape) if type(o) is NDualArray else o for o in self.operands]
+        y = x.pop()
+        for i, target in enumerate(self.targets):
+            if target is not None:
+                g = tape.row_cotangent(self.storage, self.row.spec, self.row.ufunc, x, y, i, w)
+                if g is not None:
+                    add_array(<NDualArray>target, tape, g)
+        return 0
+
+
+@cython.final
+@cython.freelist(64)
+cdef class SumEntry(Entry):
+    """The sum of all cells of t0."""
+
+    cdef int pull(self, Tape tape) except -1:
+        cdef NDualArray out = self.out
+        if out.buf.sweep == tape.sweep and out.buf.lanes != NULL:
+            add_everywhere(self.t0, tape, (<double*>shadow(out, tape, NULL))[0])
+        return 0
+
+    cdef str name(self):
+        return "sum"
+
+
+@cython.final
+@cython.freelist(16)
+cdef class ProductEntry(Entry):
+    """np.matmul of real host arrays of one or two axes: s0 and s1 are the factors as far as they are read."""
+
+    cdef str name(self):
+        return "matmul"
+
+    cdef int pull(self, Tape tape) except -1:
+        cdef object w = self.take(tape)
+        if w is not None:
+            pull_product(tape, self.s0, self.s1, self.t0, self.t1, w)
+        return 0
+
+
+@cython.final
+@cython.freelist(16)
+cdef class RuleEntry(Entry):
+    """A structured rule: `function(ws, *saved)` returns the cotangents of the targets from those of the results."""
+
+    cdef str label
+    cdef object function
+    cdef list outputs, saved, targets, zeros
+
+    cdef str name(self):
+        return self.label
+
+    cdef int pull(self, Tape tape) except -1:
+        cdef list ws = []
+        cdef bint some = False
+        cdef NDualArray y
+        for out in self.outputs:
+            if out is None or absent(<NDualArray>out, tape):
+                ws.append(None)
+                continue
+            some = True
+            y = <NDualArray>out
+            w = cotangent(y, tape)
+            ws.append(w[()] if w.ndim == 0 else w)
+        if not some:
+            return 0
+        x = [lower_kept(<NDualArray>o, tape) if type(o) is NDualArray else o for o in self.saved]
+        for target, g in zip(self.targets, self.function(ws, *x), strict=True):
+            if g is not None:
+                add_array(<NDualArray>target, tape, g if hasattr(g, "dtype") else np.asarray(g))
+        return 0
+
+
+cdef object lower_kept(NDualArray x, Tape tape):
+    return lower(x) if x.buf.level is tape.level else x
+
+
+cdef int pull_product(Tape tape, object a, object b, NDualArray ta, NDualArray tb, object w) except -1:
+    """The cotangents of two factors of at most two axes; a and b are what is read of them."""
+    if ta is not None:
+        b = values(<NDualArray>b) if type(b) is NDualArray else b
+        add_array(ta, tape, tape.transposes[0](np, w, like_value(ta), b))
+    if tb is not None:
+        a = values(<NDualArray>a) if type(a) is NDualArray else a
+        add_array(tb, tape, tape.transposes[1](np, w, a, like_value(tb)))
+    return 0
+
+
+cdef cnp.ndarray like_value(NDualArray x):
+    return values(x)

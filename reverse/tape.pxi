@@ -1,0 +1,532 @@
+# The tape itself: what the core tells it while f runs, and the sweep.
+
+ctypedef struct note:            # one value that an entry reads from a buffer, in a list that runs through the buffer
+    int32_t entry, place
+    Py_ssize_t next
+
+
+cdef class Tape(Recorder):
+    """The record of one run of a function in reverse mode.
+
+    It belongs to a level, ``Level(1, tape)``; after the run, :meth:`backward` takes the cotangents of the results to the
+    arguments, as often as it is asked.
+    """
+
+    cdef list entries
+    cdef list buffers        # those that numbers were read from or written to
+    cdef list frozen         # plain arrays that an entry reads, read-only until the tape is dropped
+    cdef list touched        # of an inner level: shadows that the next sweep starts by clearing
+    cdef dict books          # of an inner level: what is known of the memory of its arrays, by that of their lanes
+    cdef note* notes
+    cdef Py_ssize_t noted_, notes_room
+    cdef Py_ssize_t sweep
+    cdef double* adjoint
+    cdef Py_ssize_t adjoint_room
+    cdef readonly Level level
+    cdef readonly dict rules     # how each kind of rule is applied
+    cdef tuple transposes        # of a matrix product
+    cdef public bint copy_constants
+    cdef object __weakref__
+
+
+    def __cinit__(self, dict rules, tuple transposes):
+        self.rules = rules
+        self.transposes = transposes
+        self.entries = []
+        self.buffers = []
+        self.frozen = []
+        self.touched = []
+        self.books = {}
+
+    def __dealloc__(self):
+        free(self.notes)
+        free(self.adjoint)
+
+    # While f runs.
+
+    cdef int begin(self, Level level) except -1:
+        self.level = level
+        return 0
+
+    cdef object operands(self, Row row, tuple operands):
+        cdef MapEntry entry
+        cdef NDualArray x
+        cdef int i, needs = 0
+        cdef bint moves = False, active[3]
+        cdef list boxed = None
+        for i in range(row.nin):
+            obj = operands[i]
+            if type(obj) is NDualArray:
+                active[i] = (<NDualArray>obj).buf.traced
+            elif type(obj) is CoDual:
+                if boxed is None:
+                    boxed = list(operands)
+                boxed[i] = box(obj)
+                active[i] = True
+            else:
+                active[i] = False
+            if active[i]:
+                if row.coef[i] == ND_COEF_NONE:
+                    raise NoRuleError(
+                        f"{row.name} has no derivative with respect to operand {i}{where()}. Make it a constant with "
+                        "ndual.stop_gradient(x)"
+                    )
+                if row.coef[i] == ND_COEF_ZERO:
+                    active[i] = False
+                    state().compared = 1
+                else:
+                    moves = True
+                    needs |= row.needs[i]
+        if not moves:
+            return None
+        if boxed is not None:
+            operands = tuple(boxed)
+        entry = MapEntry.__new__(MapEntry)
+        entry.row = row
+        entry.nin = row.nin
+        for i in range(row.nin):
+            obj = operands[i]
+            if active[i]:
+                if i == 0:
+                    entry.t0 = <NDualArray>obj
+                elif i == 1:
+                    entry.t1 = <NDualArray>obj
+                else:
+                    entry.t2 = <NDualArray>obj
+            if needs & (1 << i):
+                obj = self.keep(obj, i)
+                if i == 0:
+                    entry.s0 = obj
+                elif i == 1:
+                    entry.s1 = obj
+                else:
+                    entry.s2 = obj
+        self.entries.append(entry)
+        if needs & 8:
+            entry.s3 = True          # the value, once it is known
+        return entry
+
+    cdef int mapped(self, object entry, NDualArray out) except -1:
+        cdef MapEntry e
+        if entry is None:
+            if out.buf.traced:
+                self.assigned(out, None)
+            return 0
+        e = <MapEntry>entry
+        e.out = out
+        e.fresh = not out.buf.traced
+        out.buf.traced = True
+        if e.s3 is not None:
+            e.s3 = out
+            self.watch(out, len(self.entries) - 1, 3)
+        return self.note_entry()
+
+    cdef int note_entry(self) except -1:
+        """A node for the last entry."""
+        cdef nd_tape_node* node
+        if not nd_tape_room(&self.tape):
+            raise MemoryError("expected room for one more operation on the tape; got none. Use checkpoint")
+        node = self.tape.node + self.tape.count
+        self.tape.count += 1
+        node.a = ND_NODE_ENTRY
+        node.b = <int32_t>(len(self.entries) - 1)
+        return 0
+
+    cdef int add(self, Entry entry, NDualArray out) except -1:
+        """Append an entry whose result is known."""
+        entry.out = out
+        entry.fresh = not traced(out)
+        trace(out)
+        self.entries.append(entry)
+        return self.note_entry()
+
+    cdef object keep(self, object obj, int place):
+        """An operand as the next entry may hold it: dual arrays are watched, plain ones copied or made read-only."""
+        if type(obj) is NDualArray:
+            self.watch(<NDualArray>obj, len(self.entries), place)
+            return obj
+        if type(obj) is np_ndarray:
+            return self.keep_plain(<cnp.ndarray>obj)
+        return obj
+
+    cdef object keep_plain(self, cnp.ndarray a):
+        cdef object base = a
+        cdef object copy
+        if not cnp.PyArray_ISWRITEABLE(a) and not cnp.PyArray_BASE(a) != NULL:
+            return a
+        if cnp.PyArray_NBYTES(a) <= COPIED or self.copy_constants:
+            return cnp.PyArray_NewCopy(a, cnp.NPY_KEEPORDER)
+        while isinstance(base, np_ndarray):
+            if cnp.PyArray_ISWRITEABLE(<cnp.ndarray>base):
+                self.frozen.append(base)
+                (<object>base).flags.writeable = False
+            if cnp.PyArray_BASE(<cnp.ndarray>base) == NULL:
+                break
+            base = <object>cnp.PyArray_BASE(<cnp.ndarray>base)
+        return a
+
+    cdef int watch(self, NDualArray obj, Py_ssize_t entry, int place) except -1:
+        """Note that an entry reads these cells, so that a write there first copies them for it."""
+        cdef NDualArray x = raw(obj)
+        cdef Buffer buf = book(obj, self)
+        cdef Py_ssize_t low, high
+        cdef note* room
+        if obj.flags_ & NSCALAR:
+            return 0
+        if self.noted_ == self.notes_room:
+            self.notes_room = 2 * self.notes_room + 256
+            room = <note*>realloc(self.notes, self.notes_room * sizeof(note))
+            if room == NULL:
+                raise MemoryError()
+            self.notes = room
+        extent_of(x, &low, &high)
+        if buf.reader < 0:
+            buf.low = low
+            buf.high = high
+        else:
+            buf.low = min(buf.low, low)
+            buf.high = max(buf.high, high)
+        self.notes[self.noted_].entry = <int32_t>entry
+        self.notes[self.noted_].place = place
+        self.notes[self.noted_].next = buf.reader
+        buf.reader = self.noted_
+        self.noted_ += 1
+        return 0
+
+    cdef int writing(self, NDualArray target) except -1:
+        cdef NDualArray x = raw(target), held
+        cdef Buffer buf = book(target, self)
+        cdef Py_ssize_t low, high, at, kept = -1
+        cdef note* n
+        if buf.reader < 0:
+            return 0
+        extent_of(x, &low, &high)
+        if high <= buf.low or buf.high <= low:
+            return 0
+        at = buf.reader
+        buf.reader = -1
+        while at >= 0:
+            n = &self.notes[at]
+            entry = self.entries[n.entry]
+            held = saved(entry, n.place)
+            following = n.next
+            if held is not None and raw(held).buf is x.buf:
+                if meets(raw(held), x):
+                    save(entry, n.place, snapshot(held))
+                else:
+                    n.next = kept
+                    kept = at
+            at = following
+        buf.reader = kept
+        if kept >= 0:
+            buf.low, buf.high = x.buf.vbytes, 0
+            at = kept
+            while at >= 0:
+                extent_of(raw(saved(self.entries[self.notes[at].entry], self.notes[at].place)), &low, &high)
+                buf.low = min(buf.low, low)
+                buf.high = max(buf.high, high)
+                at = self.notes[at].next
+        return 0
+
+    cdef int number(self, Buffer buffer) except -1:
+        buffer.slot = len(self.buffers)
+        self.buffers.append(buffer)
+        return 0
+
+    cdef int formed(self, Row row, object storage, list operands, object dtype, NDualArray out) except -1:
+        cdef FormEntry entry
+        cdef list targets = []
+        cdef list kept = []
+        cdef bint moves = False
+        for obj in operands:
+            active = type(obj) is NDualArray and (<NDualArray>obj).buf.level is self.level and traced(<NDualArray>obj)
+            targets.append(obj if active else None)
+            moves = moves or active
+        if not moves:
+            return 0
+        entry = FormEntry.__new__(FormEntry)
+        for i, obj in enumerate(operands):
+            kept.append(self.keep_foreign(obj, i))
+        entry.row = row
+        entry.storage = storage
+        self.watch(out, len(self.entries), len(kept))
+        kept.append(out)
+        entry.operands = kept
+        entry.targets = targets
+        return self.add(entry, out)
+
+    cdef object keep_foreign(self, object obj, int place):
+        """As keep, for operands that may be duals of outer levels, whose later writes are not seen here."""
+        if type(obj) is NDualArray and (<NDualArray>obj).buf.level is not self.level:
+            return obj if (<NDualArray>obj).flags_ & NSCALAR else (<object>obj).copy()
+        return self.keep(obj, place)
+
+    cdef int assigned(self, NDualArray to, NDualArray source) except -1:
+        cdef CopyEntry entry
+        cdef bint active = source is not None and traced(source)
+        if not active and not traced(to):
+            return 0
+        entry = CopyEntry.__new__(CopyEntry)
+        if active:
+            entry.t0 = source
+            if source.device_v is None and source.buf is to.buf:
+                entry.s0 = copied_cells(to, source)
+        return self.add(entry, to)
+
+    cdef int gathered(self, NDualArray x, tuple index, NDualArray out) except -1:
+        cdef GatherEntry entry = GatherEntry.__new__(GatherEntry)
+        entry.t0 = x
+        entry.s0 = copied_index(index)
+        return self.add(entry, out)
+
+    cdef int scattered(self, NDualArray x, tuple index, NDualArray source) except -1:
+        cdef ScatterEntry entry
+        cdef bint active = source is not None and traced(source)
+        if not active and not traced(x):
+            return 0
+        entry = ScatterEntry.__new__(ScatterEntry)
+        entry.s0 = copied_index(index)
+        if active:
+            entry.t0 = source
+            if source.device_v is None and source.buf is x.buf:
+                numbers = cell_numbers(source)
+                beside = numbers_beside(numbers, x)
+                beside[index] = numbers
+                entry.s1 = beside[index].copy()
+        return self.add(entry, x)
+
+    cdef int summed(self, NDualArray x, NDualArray out) except -1:
+        cdef SumEntry entry
+        if not x.buf.traced:
+            return 0
+        entry = SumEntry.__new__(SumEntry)
+        entry.t0 = x
+        return self.add(entry, out)
+
+    cdef int multiplied(self, object a, object b, NDualArray out) except -1:
+        cdef ProductEntry entry = ProductEntry.__new__(ProductEntry)
+        cdef bint left = type(a) is NDualArray and (<NDualArray>a).buf.traced
+        cdef bint right = type(b) is NDualArray and (<NDualArray>b).buf.traced
+        if not left and not right:
+            return 0
+        if left:
+            entry.t0 = <NDualArray>a
+            entry.s1 = self.keep(b, 1)
+        if right:
+            entry.t1 = <NDualArray>b
+            entry.s0 = self.keep(a, 0)
+        return self.add(entry, out)
+
+    def record(self, str label, function, list outputs, list targets, list saved):
+        """Append a structured rule: ``function(ws, *saved)`` returns a cotangent, or None, for every target.
+
+        Saved arrays of this level are watched, and given to the function one level down.
+        """
+        cdef RuleEntry entry = RuleEntry.__new__(RuleEntry)
+        entry.label = label
+        entry.function = function
+        entry.targets = targets
+        entry.outputs = outputs
+        entry.saved = [self.keep_foreign(obj, i) for i, obj in enumerate(saved)]
+        for out in outputs:
+            if out is not None:
+                trace(<NDualArray>out)
+        self.entries.append(entry)
+        self.note_entry()
+
+    # The sweep.
+
+    def backward(self, outputs, cotangents):
+        """One sweep from the cotangents of some results; :meth:`gradient` then has those of the arguments."""
+        cdef Py_ssize_t i, at
+        cdef nd_tape_node* node
+        cdef double w
+        cdef double* adjoint
+        cdef Buffer buf
+        cdef double* cell
+        self.sweep += 1
+        for t in self.touched:
+            t[...] = 0.0
+        self.touched = []
+        self.claim()
+        adjoint = self.adjoint
+        for out, g in zip(outputs, cotangents, strict=True):
+            if type(out) is CoDual:
+                adjoint[(<CoDual>out).node] += g
+            elif type(out) is NDualArray:
+                add_array(<NDualArray>out, self, g if hasattr(g, "dtype") else np.asarray(g))
+        for i in range(self.tape.count - 1, -1, -1):
+            node = &self.tape.node[i]
+            if node.a >= -1:
+                w = adjoint[i]
+                if w != 0:
+                    if node.a >= 0 and node.da != 0:
+                        adjoint[node.a] += w * node.da
+                    if node.b >= 0 and node.db != 0:
+                        adjoint[node.b] += w * node.db
+            elif node.a == ND_NODE_LOAD:
+                w = adjoint[i]
+                if w != 0:
+                    buf = <Buffer>self.buffers[node.b]
+                    (<double*>(cells_of(buf, self) + node.at))[0] += w
+            elif node.a == ND_NODE_STORE:
+                buf = <Buffer>self.buffers[node.b]
+                if buf.sweep == self.sweep and buf.lanes != NULL:
+                    cell = <double*>(cells_of(buf, self) + node.at)
+                    w = cell[0]
+                    cell[0] = 0
+                    if node.from_ >= 0:
+                        adjoint[node.from_] += w
+            else:
+                (<Entry>self.entries[node.b]).pull(self)
+
+    cdef int claim(self) except -1:
+        """Have cotangents of zero for every number."""
+        cdef double* room
+        if self.adjoint_room < self.tape.count:
+            room = <double*>realloc(self.adjoint, self.tape.count * sizeof(double))
+            if room == NULL:
+                raise MemoryError()
+            self.adjoint = room
+            self.adjoint_room = self.tape.count
+        if self.tape.count:
+            memset(self.adjoint, 0, self.tape.count * sizeof(double))
+        return 0
+
+    def gradient(self, x):
+        """The cotangent of an argument after a sweep, as an array or number of its own one level down."""
+        cdef NDualArray a
+        if type(x) is CoDual:
+            return np.float64(self.adjoint[(<CoDual>x).node])
+        a = <NDualArray>x
+        if absent(a, self):
+            value = np.zeros(shape_of(a), cnp.PyArray_DescrFromType(a.typenum))
+        else:
+            value = cotangent(a, self)
+            value = value.copy() if type(value) is NDualArray or not own_memory(a) else value
+        return value[()] if a.flags_ & NSCALAR else value
+
+    def clear(self):
+        """Drop everything that the run left, and let plain arrays be written to again."""
+        for a in self.frozen:
+            a.flags.writeable = True
+        self.frozen = []
+        self.entries = []
+        self.buffers = []
+        self.touched = []
+        self.books = {}
+        self.tape.count = 0
+        self.noted_ = 0
+
+    @property
+    def nbytes(self):
+        """Bytes of the nodes of numbers, and of what their sweep needs."""
+        return self.tape.room * sizeof(nd_tape_node) + self.adjoint_room * sizeof(double) + \
+            self.notes_room * sizeof(note)
+
+    def __len__(self):
+        return self.tape.count
+
+    cdef object row_cotangent(self, storage, row, ufunc, values, value, i, w):
+        """The cotangent of operand `i` of a row in its NumPy form, in the shape of the result."""
+        if self.level.outer is None:
+            with np.errstate(all="ignore"):
+                return storage.pull(row, ufunc, values, value, i, w)
+        former = _dual.go_home(self.level.outer)
+        try:
+            with np.errstate(all="ignore"):
+                return storage.pull(row, ufunc, values, value, i, w)
+        finally:
+            _dual.go_home(former)
+
+
+cdef inline char* cells_of(Buffer buf, Tape tape) except NULL:
+    if buf.sweep != tape.sweep or buf.lanes == NULL:
+        if buf.lanes == NULL:
+            buf.lanes = pooled(buf.vbytes + 8, &buf.lanes_class)
+            buf.t = <char*>buf.lanes
+        memset(buf.t, 0, buf.vbytes)
+        buf.sweep = tape.sweep
+        buf.uniform = False
+    elif buf.uniform:
+        even(buf)
+    return buf.t
+
+
+cdef bint own_memory(NDualArray x) noexcept:
+    """Whether the shadow may leave as a result: it is an array of its own."""
+    return one_to_one(x) and bool(x.flags_ & NCONTIGUOUS)
+
+
+cdef void extent_of(NDualArray x, Py_ssize_t* low, Py_ssize_t* high) noexcept:
+    """The bytes of its buffer that a raw array lies in."""
+    cdef int i
+    cdef Py_ssize_t step
+    low[0] = high[0] = x.voff
+    for i in range(x.ndim_):
+        step = x.vs[i] * (x.shape_[i] - 1)
+        if step < 0:
+            low[0] += step
+        else:
+            high[0] += step
+    high[0] += x.itemsize_
+
+
+cdef bint meets(NDualArray a, NDualArray b) except -1:
+    """Whether two raw arrays of one buffer have a cell in common."""
+    cdef Py_ssize_t low, high, low_b, high_b
+    extent_of(a, &low, &high)
+    extent_of(b, &low_b, &high_b)
+    if high <= low_b or high_b <= low or a.size_ == 0 or b.size_ == 0:
+        return False
+    if a.flags_ & NCONTIGUOUS and b.flags_ & NCONTIGUOUS:
+        return True
+    try:
+        return np.shares_memory(values(a), values(b), max_work=10000)
+    except np.exceptions.TooHardError:
+        return True
+
+
+cdef NDualArray saved(Entry entry, int place):
+    cdef object obj
+    if type(entry) is RuleEntry:
+        obj = (<RuleEntry>entry).saved[place] if (<RuleEntry>entry).saved is not None else None
+    elif type(entry) is FormEntry:
+        obj = (<FormEntry>entry).operands[place]
+    else:
+        obj = entry.s0 if place == 0 else entry.s1 if place == 1 else entry.s2 if place == 2 else entry.s3
+    return <NDualArray>obj if type(obj) is NDualArray else None
+
+
+cdef int save(Entry entry, int place, object value) except -1:
+    if type(entry) is RuleEntry:
+        (<RuleEntry>entry).saved[place] = value
+    elif type(entry) is FormEntry:
+        (<FormEntry>entry).operands[place] = value
+    elif place == 0:
+        entry.s0 = value
+    elif place == 1:
+        entry.s1 = value
+    elif place == 2:
+        entry.s2 = value
+    else:
+        entry.s3 = value
+    return 0
+
+
+cdef object copied_index(tuple index):
+    """An index that later writes do not change."""
+    return tuple([item.copy() if isinstance(item, np_ndarray) else np.array(item) if isinstance(item, (list, tuple))
+                  else item for item in index])
+
+
+cdef object copied_cells(NDualArray to, NDualArray source):
+    """The cells that NumPy's own copy takes from overlapping memory, where these are not simply those of the source."""
+    cdef object numbers, target, plain
+    if source.itemsize_ != to.itemsize_ or source.buf.vbytes % source.itemsize_ or same_view(to, source):
+        return None
+    numbers = cell_numbers(source)
+    plain = np.broadcast_to(numbers, shape_of(to)).copy()
+    target = numbers_beside(numbers, to)
+    target[...] = numbers
+    return None if np.array_equal(target, plain) else target.copy()
