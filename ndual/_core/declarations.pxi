@@ -68,6 +68,7 @@ cdef extern from "ndual_kernels.h":
         int nin
         unsigned char value_inside
         unsigned char coef[3]
+        unsigned char needs[3]
         nd_fill fill[2]
         nd_fill fill_exact[2]
     ctypedef void (*nd_combine)(Py_ssize_t, Py_ssize_t, int, const int*, const void* const*, const char* const*,
@@ -92,6 +93,12 @@ cdef extern from "ndual_kernels.h":
     const nd_isa* nd_select(const char*)
     int nd_map(const nd_isa*, int, int, nd_loop, int, const nd_in*, const nd_out*, int, const Py_ssize_t*, Py_ssize_t,
                int) noexcept nogil
+    ctypedef struct nd_shadow:
+        char* t
+        const Py_ssize_t* ts
+        int fresh
+    int nd_pull(const nd_isa*, int, int, int, const nd_in*, const char*, const Py_ssize_t*, const char*,
+                const Py_ssize_t*, const nd_shadow*, int, const Py_ssize_t*) noexcept nogil
     void nd_copy(size_t, int, const Py_ssize_t*, char*, const Py_ssize_t*, const char*,
                  const Py_ssize_t*) noexcept nogil
 

@@ -23,6 +23,9 @@ WIDTHS = range(1, 17)
 FLOAT32_WIDTHS = (*range(1, 9), 12, 16)
 # Kernels in src/rows_by_hand.h: fill function and its exact variant, by the name that rows use for them.
 BY_HAND = {"sincos": ("fill_{0}", "fill_{0}_exact"), "pow": ("fill_pow", "NULL")}
+# What they read beyond the names in their expressions.
+READ_BY_HAND = {"sincos": {"x0"}, "pow": {"x0", "x1", "y"}}
+BITS = {"x0": 1, "x1": 2, "x2": 4, "y": 8}
 # IEEE arithmetic gives NumPy's bits in any loop, so such rows write their value in the same pass.
 EXACT_FUNCTIONS = {"absolute", "fabs", "sqrt"}
 # np.where is no ufunc, so there is no loop to take its value from.
@@ -102,6 +105,19 @@ class Row:
         """The operands whose coefficient is computed."""
         return [i for i in range(self.nin) if self.coefficient(i) == "ARRAY"]
 
+    def needs(self, i: int) -> int:
+        """What the derivative for operand `i` is computed from, as bits: 1, 2 and 4 for the operands, 8 for the value.
+
+        A value that the fill function writes needs not be given: it follows from the operands.
+        """
+        kind = self.coefficient(i)
+        if kind != "ARRAY":
+            return {"X0": 1, "X1": 2}.get(kind, 0)
+        names = set(self._trees.names_of(self.partials[i])) | READ_BY_HAND.get(self.kernel or "", set())
+        if "y" in names and self.value_inside:
+            names = names - {"y"} | self._trees.names_of(self.value)
+        return sum(bit for name, bit in BITS.items() if name in names)
+
     def in_c(self) -> bool:
         """Whether every partial has a C form."""
         return self.nin <= 3 and all(p is None or self.c(p, "double") is not None for p in self.partials)
@@ -178,7 +194,9 @@ def table_source(rows: list[Row]) -> str:
         if row.kernel is not None:
             fill, exact = (text.format(row.name) for text in BY_HAND[row.kernel])
         pairs = ("{NULL, NULL}" if f == "NULL" else f"{{{f}_f32, {f}_f64}}" for f in (fill, exact))
-        lines.append(f'    {{"{row.name}", {row.nin}, {int(row.value_inside)}, {{{coefs}}}, {", ".join(pairs)}}},')
+        needs = ", ".join(str(row.needs(i)) for i in range(row.nin))
+        head = f'"{row.name}", {row.nin}, {int(row.value_inside)}, {{{coefs}}}, {{{needs}}}'
+        lines.append(f"    {{{head}, {', '.join(pairs)}}},")
     return "\n".join([*lines, "};", ""])
 
 

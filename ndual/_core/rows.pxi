@@ -20,6 +20,7 @@ cdef class Row:
     cdef nd_loop loops[2]
     cdef bint usable[2]              # a kernel that can give the value in this dtype
     cdef bint weak[2]                # a Python number beside this dtype leaves it the result; SciPy's loops may widen
+    cdef unsigned char needs[3]      # what nd_pull must be given for each operand: 1, 2, 4 for x0, x1, x2, and 8 for y
     cdef bint flat                   # floor, sign …: no derivative with respect to any operand
 
     def __repr__(self):
@@ -64,7 +65,7 @@ cdef frozenset NATIVE_HALF = frozenset({"spacing", "nextafter"})
 def register_row(spec, ufunc):
     """Bind a row of the table, and the ufunc that gives its value (None where a kernel or the NumPy form does)."""
     cdef Row row = _rows[spec.name] if spec.name in _rows else declare(spec.name)
-    cdef int dtype
+    cdef int dtype, k
     row.spec = spec
     row.nin = len(spec.partials)
     row.index = _kernel_index.get(spec.name, -1)
@@ -76,6 +77,8 @@ def register_row(spec, ufunc):
     if row.index >= 0:
         for dtype in range(2):
             row.usable[dtype] = row.loops[dtype].fn != NULL or isa.rows[row.index].value_inside
+        for k in range(row.nin):
+            row.needs[k] = isa.rows[row.index].needs[k]
         row.flat = all([isa.rows[row.index].coef[k] == ND_COEF_ZERO for k in range(row.nin)])
     for dtype in range(2):
         row.weak[dtype] = ufunc is None or stays_narrow(ufunc, FLOAT64 if dtype == ND_F64 else FLOAT32)

@@ -38,20 +38,6 @@ typedef struct {
     ptrdiff_t outlane;
 } nd_work;
 
-typedef union { double f64[ND_BLOCK]; float f32[ND_BLOCK]; } nd_block;
-
-static void nd_spread(size_t size, ptrdiff_t n, const char *number, void *block) {
-    if (size == 8) {
-        uint64_t v, *b = block;
-        memcpy(&v, number, 8);
-        for (ptrdiff_t i = 0; i < n; i++) b[i] = v;
-    } else {
-        uint32_t v, *b = block;
-        memcpy(&v, number, 4);
-        for (ptrdiff_t i = 0; i < n; i++) b[i] = v;
-    }
-}
-
 /* NumPy calls its loops so for one element, and clip then takes its branch for constant bounds. */
 static const intptr_t nd_still[ND_MAXIN + 1] = {0};
 
@@ -131,21 +117,6 @@ static void nd_one_run(const nd_plan *p, nd_work *w, ptrdiff_t n, nd_block *spre
     }
 }
 
-/* Sizes up one stream for the fast path: its element stride if the array can be walked as one run, else -1. */
-static inline ptrdiff_t nd_flat(size_t size, int ndim, const ptrdiff_t *shape, const ptrdiff_t *strides) {
-    if (ndim == 0 || (ndim == 1 && shape[0] == 1)) return size;
-    if (ndim == 1) return strides[0] == (ptrdiff_t)size || strides[0] == 0 ? strides[0] : -1;
-    ptrdiff_t next = size;
-    int all_zero = 1, contiguous = 1;
-    for (int d = ndim - 1; d >= 0; d--) {
-        if (shape[d] == 1) continue;
-        if (strides[d] != next) contiguous = 0;
-        if (strides[d] != 0) all_zero = 0;
-        next *= shape[d];
-    }
-    return contiguous ? (ptrdiff_t)size : all_zero ? 0 : -1;
-}
-
 static int nd_flat_all(nd_plan *p, nd_work *w, const nd_in *in, const nd_out *out, int ndim, const ptrdiff_t *shape) {
     ptrdiff_t size = p->size, step;
     if (nd_flat(size, ndim, shape, out->vs) != size) return 0;
@@ -216,16 +187,6 @@ static void nd_walk(nd_plan *p, nd_work *w, const nd_in *in, const nd_out *out, 
         }
         if (d < 0) return;
     }
-}
-
-/* Whether a stream is one contiguous run, so that a block of it needs no gathering. */
-static int nd_contiguous(const nd_geometry *g, const nd_stream *s, size_t size) {
-    ptrdiff_t next = size;
-    for (int d = g->ndim - 1; d >= 0; d--) {
-        if (s->stride[d] != next) return 0;
-        next *= g->shape[d];
-    }
-    return 1;
 }
 
 static void nd_gather_all(const nd_plan *p, nd_work *w, const nd_geometry *g, const nd_streams *s) {

@@ -1,9 +1,50 @@
-/* Moving blocks of consecutive elements out of strided streams and back, from any position of the index space.
+/* Moving blocks of consecutive elements out of strided streams and back, from any position of the index space. Shared
+ * by driver.c (nd_map) and pull.c (nd_pull); everything is static.
  */
 #ifndef NDUAL_GATHER_H
 #define NDUAL_GATHER_H
 
 #include "strided.h"
+
+typedef union { double f64[ND_BLOCK]; float f32[ND_BLOCK]; } nd_block;
+
+/* One number, n times. */
+static inline void nd_spread(size_t size, ptrdiff_t n, const char *number, void *block) {
+    if (size == 8) {
+        uint64_t v, *b = block;
+        memcpy(&v, number, 8);
+        for (ptrdiff_t i = 0; i < n; i++) b[i] = v;
+    } else {
+        uint32_t v, *b = block;
+        memcpy(&v, number, 4);
+        for (ptrdiff_t i = 0; i < n; i++) b[i] = v;
+    }
+}
+
+/* Sizes up one stream for a fast path: its element stride if the array can be walked as one run, else -1. */
+static inline ptrdiff_t nd_flat(size_t size, int ndim, const ptrdiff_t *shape, const ptrdiff_t *strides) {
+    if (ndim == 0 || (ndim == 1 && shape[0] == 1)) return size;
+    if (ndim == 1) return strides[0] == (ptrdiff_t)size || strides[0] == 0 ? strides[0] : -1;
+    ptrdiff_t next = size;
+    int all_zero = 1, contiguous = 1;
+    for (int d = ndim - 1; d >= 0; d--) {
+        if (shape[d] == 1) continue;
+        if (strides[d] != next) contiguous = 0;
+        if (strides[d] != 0) all_zero = 0;
+        next *= shape[d];
+    }
+    return contiguous ? (ptrdiff_t)size : all_zero ? 0 : -1;
+}
+
+/* Whether a stream is one contiguous run, so that a block of it needs no gathering. */
+static inline int nd_contiguous(const nd_geometry *g, const nd_stream *s, size_t size) {
+    ptrdiff_t next = size;
+    for (int d = g->ndim - 1; d >= 0; d--) {
+        if (s->stride[d] != next) return 0;
+        next *= g->shape[d];
+    }
+    return 1;
+}
 
 typedef struct { ptrdiff_t index[ND_MAXDIM]; } nd_position;
 

@@ -1,4 +1,4 @@
-/* The contract between the C kernels and the Cython core: rows, instruction sets, nd_map and nd_copy.
+/* The contract between the C kernels and the Cython core: rows, instruction sets, nd_map, nd_pull and nd_copy.
  *
  * Plain C99 without Python, NumPy or complex numbers, so that it can be compiled and tested alone. Nothing here
  * allocates, and nothing touches an object: every function may run without the GIL.
@@ -37,6 +37,7 @@ typedef struct nd_row {
     int nin;
     unsigned char value_inside;    /* fill writes y itself (add, multiply, sin ...) */
     unsigned char coef[ND_MAXIN];
+    unsigned char needs[ND_MAXIN];  /* what nd_pull reads for an operand: bits 1, 2, 4 for x0, x1, x2, and 8 for y */
     nd_fill fill[2], fill_exact[2]; /* by dtype; exact: the value is bit-equal to libm's. NULL: nothing to compute */
 } nd_row;
 
@@ -78,6 +79,19 @@ typedef struct { char *v; const ptrdiff_t *vs; char *t; const ptrdiff_t *ts; ptr
  * has been written then). */
 int nd_map(const nd_isa *isa, int row, int dtype, nd_loop loop, int nin, const nd_in *in, const nd_out *out, int ndim,
            const ptrdiff_t *shape, ptrdiff_t nlanes, int exact);
+
+/* Where nd_pull leaves the cotangent of an operand: strides in bytes, 0 where the operand was stretched. t == NULL: not
+ * wanted. `fresh`: the cells hold nothing yet and are assigned without being read; each must then belong to one element
+ * of the operand. */
+typedef struct { char *t; const ptrdiff_t *ts; int fresh; } nd_shadow;
+
+/* The pullback of a row: to[i].t[index] += partial_i[index] * w[index] over the broadcast shape, for each operand i whose
+ * shadow is given, so that what an operand's stretched axes received is summed. Zero times anything is zero.
+ * Of the operands only v and vs are read, and those of y, and only what `needs` of the wanted operands says; the rest
+ * may be NULL. Shadows may be each other's memory (x * x), where the second adds to what the first assigned; they
+ * overlap neither w nor the values. Returns 0, -1 or i + 1 as nd_map does. */
+int nd_pull(const nd_isa *isa, int row, int dtype, int nin, const nd_in *in, const char *y, const ptrdiff_t *ys,
+            const char *w, const ptrdiff_t *ws, const nd_shadow *to, int ndim, const ptrdiff_t *shape);
 
 /* dst[...] = src[...] for items of any size, strides in bytes, without overlap (or dst == src, same strides). */
 void nd_copy(size_t itemsize, int ndim, const ptrdiff_t *shape, char *dst, const ptrdiff_t *ds, const char *src,
