@@ -54,7 +54,7 @@ cdef frozenset NATIVE_HALF = frozenset({"spacing", "nextafter"})
 def register_row(spec, ufunc):
     """Bind a row of the table, and the ufunc that gives its value (None where a kernel or the NumPy form does)."""
     cdef Row row = _rows[spec.name] if spec.name in _rows else declare(spec.name)
-    cdef int dtype
+    cdef int dtype, k
     row.spec = spec
     row.nin = len(spec.partials)
     row.index = _kernel_index.get(spec.name, -1)
@@ -67,9 +67,9 @@ def register_row(spec, ufunc):
         for dtype in range(2):
             row.usable[dtype] = row.loops[dtype].fn != NULL or isa.rows[row.index].value_inside
         row.flat = all([isa.rows[row.index].coef[k] == ND_COEF_ZERO for k in range(row.nin)])
-        for dtype in range(row.nin):
-            row.coef[dtype] = isa.rows[row.index].coef[dtype]
-            row.needs[dtype] = isa.rows[row.index].needs[dtype]
+        for k in range(row.nin):
+            row.coef[k] = isa.rows[row.index].coef[k]
+            row.needs[k] = isa.rows[row.index].needs[k]
     for dtype in range(2):
         row.weak[dtype] = ufunc is None or stays_narrow(ufunc, FLOAT64 if dtype == ND_F64 else FLOAT32)
     return row

@@ -1,4 +1,4 @@
-"""The C kernels as a shared object of their own, compiled once a session, and a thin NumPy face on nd_map."""
+"""The C kernels as a shared object of their own, compiled once a session, and a thin NumPy face on them."""
 
 from __future__ import annotations
 
@@ -32,12 +32,17 @@ class Operand(ctypes.Structure):
     _fields_ = [*Result._fields_, ("lo", SSIZE), ("hi", SSIZE)]
 
 
+class Shadow(ctypes.Structure):
+    _fields_ = [("t", PTR), ("ts", ctypes.POINTER(SSIZE)), ("fresh", ctypes.c_int)]
+
+
 class RowStruct(ctypes.Structure):
     _fields_ = [
         ("name", ctypes.c_char_p),
         ("nin", ctypes.c_int),
         ("value_inside", ctypes.c_ubyte),
         ("coef", ctypes.c_ubyte * 3),
+        ("needs", ctypes.c_ubyte * 3),
         ("fill", PTR * 2),
         ("fill_exact", PTR * 2),
     ]
@@ -119,6 +124,33 @@ class Kernels:
         return self.library.nd_map(
             self.isa, self.rows[name], int(value.dtype == np.float64), loop or Loop(None, None), len(operands),
             (Operand * len(ins))(*ins), ctypes.byref(outs), value.ndim, pointer(value.shape), SSIZE(width), int(exact),
+        )  # fmt: skip
+
+    def pull(self, name, values, y, w, shadows, fresh=None, everything=False):
+        """Call nd_pull and return its status; values, y and shadows (or None) are views already broadcast to w's shape.
+
+        Only what the row says that it needs is handed over, unless `everything` is.
+        """
+        keep = []
+
+        def pointer(array):
+            keep.append((SSIZE * max(w.ndim, 1))(*array.strides))
+            return keep[-1]
+
+        needs = 0
+        for k, shadow in enumerate(shadows):
+            needs |= 0 if shadow is None else self.row(name).needs[k]
+        given = [v if everything or needs >> k & 1 else None for k, v in enumerate(values)]
+        ins = [Operand(v=None if v is None else v.ctypes.data, vs=None if v is None else pointer(v)) for v in given]
+        to = [
+            Shadow(None, None, 0) if t is None else Shadow(t.ctypes.data, pointer(t), bool(fresh and fresh[k]))
+            for k, t in enumerate(shadows)
+        ]
+        y = y if everything or needs & 8 else None
+        value = (None, None) if y is None else (PTR(y.ctypes.data), pointer(y))
+        return self.library.nd_pull(
+            self.isa, self.rows[name], int(w.dtype == np.float64), len(ins), (Operand * len(ins))(*ins), *value,
+            PTR(w.ctypes.data), pointer(w), (Shadow * len(to))(*to), w.ndim, (SSIZE * max(w.ndim, 1))(*w.shape),
         )  # fmt: skip
 
     def copy(self, dst: np.ndarray, src: np.ndarray) -> None:
