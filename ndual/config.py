@@ -9,6 +9,7 @@ import threading
 from typing import Any
 
 from ndual import _core
+from ndual._core._dual import set_interception
 from ndual.errors import ArgumentTypeError, ArgumentValueError
 
 
@@ -46,6 +47,8 @@ def _apply(values: dict[str, Any]) -> None:
         setattr(settings, key, value)
         if key in ("exact", "debug"):
             _core.set_flags(**{key: value})
+        elif key == "intercept":
+            set_interception(value)
         elif key == "pool_limit":
             _core.set_pool_limit(_DEFAULT_LIMIT if value is None else value)
 

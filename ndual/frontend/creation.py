@@ -30,7 +30,9 @@ TYPES = (
     "uint8 uint16 uint32 uint64 uintc uintp ulonglong"
 )
 # Library code that hands its arguments on; it must let duals through.
-EVERYWHERE = ("scipy._lib._array_api._asarray", "scipy._lib.array_api_compat.common._helpers.is_writeable_array")
+_WRITEABLE = "array_api_compat.common._helpers.is_writeable_array"
+_WRITEABLES = (f"scipy._lib.{_WRITEABLE}", f"scipy._external.{_WRITEABLE}")  # the second from SciPy 1.18 on
+EVERYWHERE = ("scipy._lib._array_api._asarray", *_WRITEABLES)
 HANDLERS: dict[str, Handler] = {}
 
 
@@ -165,7 +167,7 @@ def _scipy_asarray(
     return x
 
 
-@_handles("scipy._lib.array_api_compat.common._helpers.is_writeable_array")
+@_handles(*_WRITEABLES)
 def _is_writeable_array(x: Any) -> bool:
     # It asks for the type itself, and for a dual array that is not NumPy's.
     return bool(x.flags.writeable)

@@ -16,6 +16,7 @@ import numpy as np
 
 from ndual import _core
 from ndual._core import forward
+from ndual._core._dual import set_variables
 from ndual.errors import NoRuleError
 from ndual.frontend import _methods, creation, foreign, interpolants, solvers
 from ndual.rules import elementwise, refused, registry
@@ -297,6 +298,7 @@ def install() -> None:
     fill()
     _core.set_dispatcher(dispatch)
     _methods.install(with_lists)
+    set_variables()
     registry.on_undefined(_core.note_undefined)
     registry.KERNELS["cholesky_lanes"] = _core.cholesky_lanes
     registry.KERNELS["tri_apply"] = _core.triangle_times_vector

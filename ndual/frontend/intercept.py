@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ndual._core._dual import Facts, Site, forget_swaps
+from ndual._core._dual import Facts, Site, forget_swaps, looked
 from ndual.config import settings
 from ndual.frontend import creation, dispatch, foreign, interpolants, solvers, sparse
 from ndual.frontend._gate import OPEN, Gate, Stand, TypeGate, is_library, type_gate
@@ -31,59 +31,47 @@ GUARDS = 1024
 class Guard(Facts):
     """What one function needs while it runs: nothing where its proof holds, gates otherwise.
 
-    They are put where the function is known to reach, or everywhere if that is not known. ``enter()`` is asked when
-    the facts of the proof do not hold, or when it needs gates.
+    They are put where the function is known to reach, or everywhere if that is not known. As long as nothing changes,
+    the base class answers.
     """
 
     def __init__(self, room: Room, function: Any, proof: Proof) -> None:
         self._room = room
         # A guard is kept in a cache under its function, which it must not keep alive.
         self._function = weakref.ref(function) if type(function) is types.FunctionType else lambda: function
-        self._sizes: list[tuple[dict[str, Any], int]] | None = None
         self.plans: dict[Any, Any] = {}
-        super().__init__(proof.holds, proof.facts, proof.writes)
+        super().__init__(proof.holds, proof.facts, proof.writes, proof.known)
         self._take(proof)
 
     def _take(self, proof: Proof) -> None:
-        self.state(proof.holds, proof.facts, proof.writes)
-        self.known = proof.known
+        self.state(proof.holds, proof.facts, proof.writes, proof.known)
         self.random = proof.random
         self._sites = tuple(proof.sites)
         self._namespaces = proof.namespaces
-        self._sizes = None
-
-    def enter(self) -> tuple[Site, ...] | None:
-        """The gates to put in place, if they are needed."""
-        room = self._room
-        if self.proven or (self.known and not self.true()):
-            self._take(room.prove(self._function()))
-            if self.proven:
-                return None
-        if not settings.intercept:
-            return None
         if self.known:
-            return self._sites
-        self._look()
-        return (*room.sites, *self._sites) if self._sites else room.sites
+            self.settle(self._sites, ())
 
-    def leave(self) -> None:
+    def look(self) -> tuple[Site, ...] | None:
+        """The gates to put in place, if they are needed; called when anything has changed since the last time."""
+        room = self._room
+        if self.known:
+            self._take(room.prove(self._function()))
+        if self.proven:
+            return None
+        sites = self._sites
+        if not self.known:
+            room.refresh(self._namespaces)
+            sites = (*room.sites, *sites)
+            self.settle(sites, self._namespaces)
+        return sites if settings.intercept else None
+
+    def left(self) -> None:
         """Find the gates that modules took which were first imported inside the function."""
         if len(sys.modules) != self._room.modules:
             self._room.sweep()
             self._room.refresh(())
         if not self.known:
-            self._look()
-
-    def _look(self) -> None:
-        """Find new places for gates, if any module or namespace has changed its size since the last time."""
-        if self._sizes is not None and len(sys.modules) == self._room.modules:
-            for scope, size in self._sizes:
-                if len(scope) != size:
-                    break
-            else:
-                return
-        self._room.refresh(self._namespaces)
-        self._sizes = [(scope, len(scope)) for scope in self._namespaces]
+            self._room.refresh(self._namespaces)
 
 
 class Room:
@@ -99,6 +87,7 @@ class Room:
         self._places: dict[tuple[int, str | None], Site] = {}
         self._listed: set[tuple[int, str]] = set()
         self._fresh: list[Site] = []
+        self._staying: set[tuple[int, str]] = set()
         self._swept: set[int] = set()
         self._classes: dict[str, type] = {}
         self._evaluated: list[Site] = []
@@ -132,8 +121,10 @@ class Room:
         self.refresh(())
         return Proof(function, self.gate_of, self.lists_of, self.place)
 
-    def place(self, scope: Any, name: str | None, original: Any, gate: Any) -> Site:
-        """The site at a place, the same object for all who ask for it."""
+    def place(self, scope: Any, name: str | None, original: Any, gate: Any) -> Site | None:
+        """The site at a place, the same object for all who ask for it; None where a gate stays."""
+        if (id(scope), name) in self._staying:
+            return None
         original = gate.original if type(original) in GATES else original
         if type(scope) is not dict:  # a cell or a function, which must not be kept alive
             return Site(scope, name, original, gate)
@@ -185,11 +176,13 @@ class Room:
                     if not passed_over(name) and not passed_over(module.__name__):  # some have aliases
                         self._scan(vars(module))
             self.modules = len(modules)
+            looked(self.modules)
         for scope in namespaces:
             self._scan(scope)
         if self._fresh:
             self.sites += tuple(self._fresh)
             self._fresh = []
+            looked(self.modules)
 
     def _make_gates(self) -> None:
         rows = (dotted for row in elementwise.TABLE.values() for dotted in names_of(row.serves))
@@ -270,9 +263,19 @@ class Room:
 
     def _site(self, scope: dict[str, Any], name: str, value: Any) -> None:
         gate = self.gate_of(value)
-        if gate is not None and (id(scope), name) not in self._listed:
-            self._listed.add((id(scope), name))
-            self._fresh.append(self.place(scope, name, gate.original, gate))
+        if gate is None or (id(scope), name) in self._listed:
+            return
+        self._listed.add((id(scope), name))
+        # The modules that count as user code import names for themselves; nobody looks at what these are bound to, and
+        # a gate costs a few nanoseconds there. Put in and taken out, each would cost every call 50 ns.
+        module = scope.get("__name__")
+        if module in OPEN and type(gate) is Gate and gate.original.__module__ != module:
+            self._staying.add((id(scope), name))
+            scope[name] = gate
+            return
+        site = self.place(scope, name, gate.original, gate)
+        if site is not None:
+            self._fresh.append(site)
 
     def sweep(self) -> None:
         """Put the originals back into modules that were first imported while gates were in place, libraries too."""
@@ -294,7 +297,7 @@ class Room:
         if self._scanned.get(id(scope)) == len(scope):
             return
         # A gate that says why a function is refused is for user code; SciPy's own modules, of which some count as such,
-        # are full of those functions, and every place costs 50 ns a call.
+        # are full of those functions, and where one is defined a gate cannot stay: 50 ns a call.
         passed = self._refused if scope.get("__name__") in OPEN else ()
         for name, value in list(scope.items()):
             if callable(value) and id(value) not in passed:

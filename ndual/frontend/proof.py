@@ -57,6 +57,7 @@ DISPATCHED = type(np.sum)
 MISSING = object()
 
 GateOf = Callable[[Any], Any]
+SiteAt = Callable[[Any, str | None, Any, Any], Site | None]
 
 
 class Proof:
@@ -67,9 +68,7 @@ class Proof:
     written into. `namespaces`: the globals that were seen.
     """
 
-    def __init__(
-        self, function: Any, gate_of: GateOf, lists_of: GateOf, site: Callable[[Any, str | None, Any, Any], Site]
-    ) -> None:
+    def __init__(self, function: Any, gate_of: GateOf, lists_of: GateOf, site: SiteAt) -> None:
         self.holds = self.known = True
         self.random = self.writes = False
         self.facts: list[tuple[Any, Any, Any]] = []
@@ -105,11 +104,13 @@ class Proof:
 
     def _needs(self, place: tuple[Any, str | None] | None, value: Any, gate: Any) -> None:
         """A gate must stand in for a value while the function runs."""
-        self.holds = False
         if place is None:
-            self.known = False
-        else:
-            self.sites.append(self._site(*place, value, gate))
+            self.holds = self.known = False
+            return
+        site = self._site(*place, value, gate)
+        if site is not None:  # it is not there for good
+            self.holds = False
+            self.sites.append(site)
 
     def _function(self, f: types.FunctionType) -> None:
         if id(f) in self._seen:

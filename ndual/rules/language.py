@@ -286,7 +286,8 @@ def to_numpy(expr: Expr, lookup: Callable[[str], Any]) -> Callable[..., Any]:
     >>> cosine((0.0,))
     1.0
     """
-    scope: dict[str, Any] = {"inf": math.inf, "nan": math.nan}
+    # What the form calls is called by the rules, not by the user.
+    scope: dict[str, Any] = {"inf": math.inf, "nan": math.nan, "__name__": __name__}
     text = _python(expr, scope, lookup)
     form: Callable[..., Any] = eval(f"lambda x, y=None, d=(): {text}", scope)
     return form
