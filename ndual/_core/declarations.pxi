@@ -62,6 +62,7 @@ cdef extern from "ndual_kernels.h":
         unsigned char needs[3]
         nd_fill fill[2]
         nd_fill fill_exact[2]
+        nd_fill back[2]
     ctypedef void (*nd_combine)(Py_ssize_t, Py_ssize_t, int, const int*, const void* const*, const char* const*,
                                 const Py_ssize_t*, char*, Py_ssize_t) noexcept nogil
     ctypedef struct nd_isa:

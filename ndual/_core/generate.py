@@ -106,16 +106,11 @@ class Row:
         return [i for i in range(self.nin) if self.coefficient(i) == "ARRAY"]
 
     def needs(self, i: int) -> int:
-        """What the derivative for operand `i` is computed from, as bits: 1, 2 and 4 for the operands, 8 for the value.
-
-        A value that the fill function writes needs not be given: it follows from the operands.
-        """
+        """What the derivative for operand `i` is computed from, as bits: 1, 2 and 4 for the operands, 8 for the value."""
         kind = self.coefficient(i)
         if kind != "ARRAY":
             return {"X0": 1, "X1": 2}.get(kind, 0)
         names = set(self._trees.names_of(self.partials[i])) | READ_BY_HAND.get(self.kernel or "", set())
-        if "y" in names and self.value_inside:
-            names = names - {"y"} | self._trees.names_of(self.value)
         return sum(bit for name, bit in BITS.items() if name in names)
 
     def in_c(self) -> bool:
@@ -133,12 +128,15 @@ def strip_parentheses(text: str) -> str:
     return text[1:-1] if text.startswith("(") else text
 
 
-def fill_function(row: Row, ctype: str) -> str:
-    """The fill function of a row: one loop for each choice of wanted derivatives, so that no loop decides."""
-    wanted = row.arrays
+def fill_function(row: Row, ctype: str, *, back: bool = False) -> str:
+    """The fill function of a row: one loop for each choice of wanted derivatives, so that no loop decides.
+
+    The one for the way back reads the value where the other one writes it.
+    """
+    name, wanted = row.name + "_back" * back, row.arrays
     # libm's exp is one call per element; see src/exponential.h.
     texts = {i: re.sub(r"\bexp(f?)\(", r"nd_exp\1(", row.c(row.partials[i], ctype) or "") for i in wanted}
-    value = row.c(row.value, ctype) if row.value_inside else None
+    value = row.c(row.value, ctype) if row.value_inside and not back else None
     used = " ".join([*texts.values(), value or ""])
     inputs = [i for i in range(row.nin) if re.search(rf"\bx{i}\b", used)]
     reads_y = any(re.search(r"\by\b", t) for t in texts.values())
@@ -157,8 +155,8 @@ def fill_function(row: Row, ctype: str) -> str:
         chosen = [i for bit, i in enumerate(wanted) if choice >> bit & 1]
         test = " && ".join(f"ds[{i}]" for i in chosen)
         call = ", ".join(["n", *arguments, *(f"ds[{i}]" if i in chosen else "NULL" for i in wanted)])
-        calls.append((f"if ({test}) " if test else "") + f"N(loop_{row.name})({call});")
-    head = f"static ND_ALWAYS_INLINE void N(loop_{row.name})(ptrdiff_t n, {', '.join(pointers)}) {{"
+        calls.append((f"if ({test}) " if test else "") + f"N(loop_{name})({call});")
+    head = f"static ND_ALWAYS_INLINE void N(loop_{name})(ptrdiff_t n, {', '.join(pointers)}) {{"
     return "\n".join(
         [
             *textwrap.wrap(f"/* {row.comment} */", 118, subsequent_indent=" * "),
@@ -167,7 +165,7 @@ def fill_function(row: Row, ctype: str) -> str:
             *(f"        {line}" for line in body),
             "    }",
             "}",
-            f"static void N(fill_{row.name})(ptrdiff_t n, const void *const *xs, void *ys, void *const *ds) {{",
+            f"static void N(fill_{name})(ptrdiff_t n, const void *const *xs, void *ys, void *const *ds) {{",
             *(f"    {'else ' if k else ''}{call}" for k, call in enumerate(calls)),
             "}",
             "",
@@ -180,9 +178,16 @@ def has_fill(row: Row) -> bool:
     return row.kernel is None and (row.value_inside or bool(row.arrays))
 
 
+def has_back(row: Row) -> bool:
+    """Whether the way back has a fill function of its own: where the other one would compute the value once more."""
+    return row.kernel is None and row.value_inside and bool(row.arrays)
+
+
 def rows_header(rows: list[Row], ctype: str) -> str:
     """Every generated fill function for one dtype."""
-    return f"/* {NOTE}. */\n\n" + "\n".join(fill_function(row, ctype) for row in rows if has_fill(row))
+    functions = [fill_function(row, ctype) for row in rows if has_fill(row)]
+    functions += [fill_function(row, ctype, back=True) for row in rows if has_back(row)]
+    return f"/* {NOTE}. */\n\n" + "\n".join(functions)
 
 
 def table_source(rows: list[Row]) -> str:
@@ -193,7 +198,8 @@ def table_source(rows: list[Row]) -> str:
         fill, exact = (f"fill_{row.name}" if has_fill(row) else "NULL"), "NULL"
         if row.kernel is not None:
             fill, exact = (text.format(row.name) for text in BY_HAND[row.kernel])
-        pairs = ("{NULL, NULL}" if f == "NULL" else f"{{{f}_f32, {f}_f64}}" for f in (fill, exact))
+        back = f"fill_{row.name}_back" if has_back(row) else "NULL"
+        pairs = ("{NULL, NULL}" if f == "NULL" else f"{{{f}_f32, {f}_f64}}" for f in (fill, exact, back))
         needs = ", ".join(str(row.needs(i)) for i in range(row.nin))
         head = f'"{row.name}", {row.nin}, {int(row.value_inside)}, {{{coefs}}}, {{{needs}}}'
         lines.append(f"    {{{head}, {', '.join(pairs)}}},")

@@ -45,6 +45,7 @@ class RowStruct(ctypes.Structure):
         ("needs", ctypes.c_ubyte * 3),
         ("fill", PTR * 2),
         ("fill_exact", PTR * 2),
+        ("back", PTR * 2),
     ]
 
 

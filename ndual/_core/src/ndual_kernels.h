@@ -39,6 +39,7 @@ typedef struct nd_row {
     unsigned char coef[ND_MAXIN];
     unsigned char needs[ND_MAXIN];  /* what nd_pull reads for an operand: bits 1, 2, 4 for x0, x1, x2, and 8 for y */
     nd_fill fill[2], fill_exact[2]; /* by dtype; exact: the value is bit-equal to libm's. NULL: nothing to compute */
+    nd_fill back[2]; /* what nd_pull takes instead of `fill` where that would write y: reads y. NULL: `fill` it is */
 } nd_row;
 
 /* out[l][i] = sum over k terms of coef[i] * t[l][i], at most ND_BLOCK elements; zero times anything is zero. A kind is

@@ -18,8 +18,8 @@ typedef struct { const char *p; int same; } nd_feed;
 typedef struct {
     nd_block d[ND_MAXIN], y, product;
     nd_block held[ND_SOURCES];         /* what was gathered, or one number, repeated */
-    const char *spread_of[ND_SOURCES]; /* the address of that number */
-    ptrdiff_t spread_to[ND_SOURCES];   /* and how often it stands there */
+    const char *held_of[ND_SOURCES];   /* the address of that number, or of a row that was gathered over and over */
+    ptrdiff_t held_to[ND_SOURCES];     /* and how far it goes */
 } nd_scratch;
 
 /* The sources of one operand, walked in blocks over some axes. */
@@ -27,7 +27,7 @@ typedef struct {
     nd_geometry g;
     nd_stream s[ND_SOURCES];
     unsigned sources;
-    unsigned char contiguous[ND_SOURCES], constant[ND_SOURCES];
+    unsigned char contiguous[ND_SOURCES], constant[ND_SOURCES], row[ND_SOURCES]; /* row: only the last axis counts */
     int flat, runs; /* no source needs gathering; blocks end where runs do */
     nd_position at;
     ptrdiff_t done;
@@ -43,13 +43,15 @@ static void nd_append(nd_reader *r, const nd_stream *from, int axis, ptrdiff_t l
     for (int s = 0; s < ND_SOURCES; s++) r->s[s].stride[d] = from[1 + s].stride[axis];
 }
 
-static void nd_prepare(nd_reader *r, ptrdiff_t size) {
+static void nd_prepare(nd_reader *r, ptrdiff_t size, nd_scratch *b) {
     r->flat = 1;
     for (int s = 0; s < ND_SOURCES; s++) {
-        r->constant[s] = 1;
+        b->held_of[s] = NULL;
+        r->row[s] = 1;
         if (!(r->sources >> s & 1)) continue;
         if (r->g.ndim == 0) r->s[s].stride[0] = 0;
-        for (int d = 0; d < r->g.ndim; d++) r->constant[s] &= r->s[s].stride[d] == 0;
+        for (int d = 0; d < r->g.ndim - 1; d++) r->row[s] &= r->s[s].stride[d] == 0;
+        r->constant[s] = r->row[s] && r->s[s].stride[r->g.ndim ? r->g.ndim - 1 : 0] == 0;
         r->contiguous[s] = nd_contiguous(&r->g, &r->s[s], size);
         r->flat &= r->constant[s] | r->contiguous[s];
     }
@@ -63,6 +65,7 @@ static void nd_prepare(nd_reader *r, ptrdiff_t size) {
 static ptrdiff_t nd_next(const nd_reader *r, ptrdiff_t m) {
     const int inner = r->g.ndim - 1;
     ptrdiff_t left = r->g.size - r->done, n = ND_BLOCK / m * m;
+    if (!r->runs && !r->flat && m == 1) n = ND_BLOCK / r->g.shape[inner] * r->g.shape[inner]; /* whole rows */
     if (r->runs && m == 1) left = r->g.shape[inner] - r->at.index[inner];
     else if (r->runs && m == r->g.shape[inner]) n = m;
     return left < n ? left : n;
@@ -83,8 +86,11 @@ static void nd_read(nd_reader *r, ptrdiff_t size, ptrdiff_t n, nd_feed *feed, nd
             const ptrdiff_t step = from->stride[inner];
             feed[s].p = (char *)&b->held[s];
             if (!one_run) {
+                const int again = r->row[s] && r->at.index[inner] == 0;
+                if (again && b->held_of[s] == from->p && b->held_to[s] >= n) continue;
                 nd_transfer(0, size, &r->g, from, r->at, n, from->p, (char *)&b->held[s]);
-                b->spread_of[s] = NULL;
+                b->held_of[s] = again ? from->p : NULL;
+                b->held_to[s] = n;
                 continue;
             }
             char *p = from->p + nd_offset(&r->g, from, &r->at);
@@ -92,7 +98,7 @@ static void nd_read(nd_reader *r, ptrdiff_t size, ptrdiff_t n, nd_feed *feed, nd
                 feed[s] = (nd_feed){p, step == 0};
             } else {
                 nd_copy_run(size, n, (char *)&b->held[s], size, p, step);
-                b->spread_of[s] = NULL;
+                b->held_of[s] = NULL;
             }
         }
     }

@@ -70,7 +70,7 @@ static ND_ALWAYS_INLINE void nd_run(size_t size, ptrdiff_t n, char *d, ptrdiff_t
 
 /* One strided run of items; the common sizes are loops of single moves. */
 static inline void nd_copy_run(size_t size, ptrdiff_t n, char *d, ptrdiff_t ds, const char *s, ptrdiff_t ss) {
-    if (ds == (ptrdiff_t)size && ss == ds) {
+    if (ds == (ptrdiff_t)size && ss == ds && (n >= 16 || size & (size - 1) || size > 8)) { /* a call is dear for a few */
         memcpy(d, s, n * size);
         return;
     }
