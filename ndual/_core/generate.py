@@ -106,7 +106,7 @@ class Row:
         return [i for i in range(self.nin) if self.coefficient(i) == "ARRAY"]
 
     def needs(self, i: int) -> int:
-        """What the derivative for operand `i` is computed from, as bits: 1, 2 and 4 for the operands, 8 for the value."""
+        """What the derivative for operand `i` is computed from: bits 1, 2 and 4 for the operands, 8 for the value."""
         kind = self.coefficient(i)
         if kind != "ARRAY":
             return {"X0": 1, "X1": 2}.get(kind, 0)
