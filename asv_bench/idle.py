@@ -10,7 +10,7 @@ largest.
 
 from __future__ import annotations
 
-from timing import ROUNDS, Statement, contest, quiet_process
+from timing import Statement, contest, quiet_process
 
 if __name__ == "__main__":
     quiet_process()
@@ -80,8 +80,8 @@ def collect(processes: int, rounds: int) -> dict[str, list[list[dict[str, float]
 def main(argv: list[str] | None = None) -> int:
     """Print the table."""
     parser = argparse.ArgumentParser(description="Time NumPy with ndual idle.")
-    parser.add_argument("--processes", type=int, default=10)
-    parser.add_argument("--rounds", type=int, default=ROUNDS)
+    parser.add_argument("--processes", type=int, default=12)
+    parser.add_argument("--rounds", type=int, default=1500)
     parser.add_argument("--markdown", action="store_true")
     parser.add_argument("--process", choices=KINDS, help=argparse.SUPPRESS)
     args = parser.parse_args(argv)
