@@ -107,7 +107,7 @@ class Plan:
     """
 
     __slots__ = (
-        "_count", "active", "argnums", "f", "flat", "holomorphic", "kwargs", "leaves", "outputs", "run",
+        "_count", "active", "argnums", "f", "flat", "holomorphic", "kwargs", "leaves", "outputs", "reverse", "run",
         "single", "sizes", "slots", "trees", "values",
     )  # fmt: skip
 
@@ -146,7 +146,8 @@ class Plan:
         self.single = isinstance(argnums, int) and not self.trees and first.kind == ARRAY and first.dtype == FLOAT64
         self.sizes = [leaf.dof(self.holomorphic) for leaf in chosen]
         dof = sum(self.sizes)
-        if mode == "reverse":
+        self.reverse = mode == "reverse"
+        if self.reverse:
             run_type: Any = importlib.import_module("ndual.reverse.run").ReverseRun
             self.run = run_type(
                 call, self.leaves, self.slots, guard, outputs, direct=not outputs.has_aux, dof=dof,
@@ -274,6 +275,12 @@ class Plan:
         for k, size in zip(self.slots, self.sizes, strict=True):
             parts.append(build(self.leaves[k], rows[low : low + size]))
             low += size
+        return self._assembled(parts)
+
+    def _assembled(self, parts: list[Any]) -> Any:
+        """One result for each differentiated argument from those of the leaves."""
+        if self.flat and not isinstance(self.argnums, int):
+            return tuple(parts)
         results, k = [], 0
         for i in self.active:
             tree = self.trees.get(i)
@@ -290,7 +297,12 @@ class Plan:
         self, values: Any, progress: Callable[[int], Iterable[int]] = range, call: Callable[..., Any] | None = None
     ) -> tuple[Any, Any]:
         """(value, gradient) at flat values; the value is (value, aux) where there is aux."""
-        value, rows, single, compared = self.run.sweep(values, progress, call)
+        if self.reverse:
+            value, rows, single, compared = self.run.gradients(values, call)
+            if type(rows) is list and single:
+                return value, rows[0] if self.single else self._assembled(rows)
+        else:
+            value, rows, single, compared = self.run.sweep(values, progress, call)
         if single:
             if self.single and rows.dtype == FLOAT64:
                 return value, rows.reshape(self.leaves[self.slots[0]].shape)

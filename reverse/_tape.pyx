@@ -29,6 +29,7 @@ from ndual._core._dual cimport (
     NDualArray,
     Recorder,
     Row,
+    Run,
     box,
     deepest,
     empty_buffer,
@@ -66,3 +67,4 @@ include "shadows.pxi"
 include "entries.pxi"
 include "writes.pxi"
 include "tape.pxi"
+include "run.pxi"

@@ -3,6 +3,7 @@
 cdef class Tape(Recorder)
 
 
+@cython.no_gc
 cdef class Entry:
     """One operation: its result, what its pullback reads (`s0` to `s3`), and the operands that it has cotangents for."""
 
@@ -40,6 +41,7 @@ cdef int clear(NDualArray x, Tape tape) except -1:
 
 @cython.final
 @cython.freelist(64)
+@cython.no_gc
 cdef class MapEntry(Entry):
     """A row of the table on real host arrays: operands s0 to s2, value s3."""
 
@@ -160,6 +162,7 @@ cdef class FormEntry(Entry):
 
 @cython.final
 @cython.freelist(64)
+@cython.no_gc
 cdef class SumEntry(Entry):
     """The sum of all cells of t0."""
 
@@ -175,6 +178,7 @@ cdef class SumEntry(Entry):
 
 @cython.final
 @cython.freelist(16)
+@cython.no_gc
 cdef class ProductEntry(Entry):
     """np.matmul of real host arrays of one or two axes: s0 and s1 are the factors as far as they are read."""
 

@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 
 from ndual import _core
-from ndual._core.run import Run
-from ndual.reverse._tape import Tape
+from ndual.reverse._tape import Tape, TapeRun
 from ndual.reverse.apply import RULES, TRANSPOSES
 
 
-class ReverseRun(Run):
+class ReverseRun(TapeRun):
     """The counterpart of :class:`ndual._core.run.ForwardRun`: one pass of the function, one sweep for each direction.
 
     Parameters
@@ -30,9 +29,9 @@ class ReverseRun(Run):
     ) -> None:  # fmt: skip
         self.dof = dof
         self.width = self.passes = 1
+        self.plain_sweep = not holomorphic
         self.holomorphic = holomorphic
         self.keep = keep
-        self.memory = 0
 
     @property
     def nbytes(self) -> int:
@@ -50,20 +49,27 @@ class ReverseRun(Run):
         self, primals: Any, progress: Callable[[int], Iterable[int]] = range, call: Callable[..., Any] | None = None
     ) -> tuple[Any, Any, bool, bool]:
         """As the forward run: value, rows ``(dof, *value.shape)``, whether it is one dual, whether values were compared."""
-        tape = Tape(RULES, TRANSPOSES)
-        value, out, single, compared, leaves = self.record(primals, tape, call)
-        self.outputs.check(value, single)
+        tape, self.tape = self.tape or self.fresh(), None
         try:
-            if single:
-                return value, self._rows(tape, out, value, leaves, progress), True, compared
-            rows = [
-                None if dual is None else self._rows(tape, dual, v, leaves, progress)
-                for dual, v in zip(value.rows, value.values, strict=True)
-            ]
-            return value, rows, False, compared
+            return self.several(self.record(primals, tape, call), tape, progress)
         finally:
-            self.memory = tape.nbytes
-            tape.clear()
+            self.put_back(tape)
+
+    def fresh(self) -> Tape:
+        """A tape of its own."""
+        return Tape(RULES, TRANSPOSES)
+
+    def several(self, done: Any, tape: Tape, progress: Any = range) -> tuple[Any, Any, bool, bool]:
+        """The result of a sweep from that of :meth:`record`, whatever the output is."""
+        value, out, single, compared, leaves = done
+        self.outputs.check(value, single)
+        if single:
+            return value, self._rows(tape, out, value, leaves, progress), True, compared
+        rows = [
+            None if dual is None else self._rows(tape, dual, v, leaves, progress)
+            for dual, v in zip(value.rows, value.values, strict=True)
+        ]
+        return value, rows, False, compared
 
     def _rows(self, tape: Tape, out: Any, value: Any, leaves: list[Any], progress: Any) -> Any:
         """Every cotangent of one output, swept back: ``(dof, *value.shape)``."""

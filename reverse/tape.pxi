@@ -338,23 +338,26 @@ cdef class Tape(Recorder):
 
     def backward(self, outputs, cotangents):
         """One sweep from the cotangents of some results; :meth:`gradient` then has those of the arguments."""
-        cdef Py_ssize_t i, at
-        cdef nd_tape_node* node
-        cdef double w
-        cdef double* adjoint
-        cdef Buffer buf
-        cdef double* cell
         self.sweep += 1
         for t in self.touched:
             t[...] = 0.0
         self.touched = []
         self.claim()
-        adjoint = self.adjoint
         for out, g in zip(outputs, cotangents, strict=True):
             if type(out) is CoDual:
-                adjoint[(<CoDual>out).node] += g
+                self.adjoint[(<CoDual>out).node] += g
             elif type(out) is NDualArray:
                 add_array(<NDualArray>out, self, g if hasattr(g, "dtype") else np.asarray(g))
+        self.walk(False)
+
+    cdef int walk(self, bint once) except -1:
+        """All nodes from the last to the first; `once` gives back what an entry held as soon as it is done."""
+        cdef Py_ssize_t i
+        cdef nd_tape_node* node
+        cdef double w
+        cdef double* adjoint = self.adjoint
+        cdef Buffer buf
+        cdef double* cell
         for i in range(self.tape.count - 1, -1, -1):
             node = &self.tape.node[i]
             if node.a >= -1:
@@ -379,6 +382,20 @@ cdef class Tape(Recorder):
                         adjoint[node.from_] += w
             else:
                 (<Entry>self.entries[node.b]).pull(self)
+                if once:
+                    self.entries[node.b] = None
+        return 0
+
+    cdef list gradients(self, object out, list leaves):
+        """The cotangents of the leaves of one real number, each as an array or number of its own, in the only sweep."""
+        self.sweep += 1
+        self.claim()
+        if type(out) is CoDual:
+            self.adjoint[(<CoDual>out).node] = 1
+        else:
+            add_array(<NDualArray>out, self, np.float64(1.0))
+        self.walk(True)
+        return [self.gradient(leaf) for leaf in leaves]
 
     cdef int claim(self) except -1:
         """Have cotangents of zero for every number."""
@@ -393,12 +410,14 @@ cdef class Tape(Recorder):
             memset(self.adjoint, 0, self.tape.count * sizeof(double))
         return 0
 
-    def gradient(self, x):
+    cpdef gradient(self, x):
         """The cotangent of an argument after a sweep, as an array or number of its own one level down."""
         cdef NDualArray a
         if type(x) is CoDual:
             return np.float64(self.adjoint[(<CoDual>x).node])
         a = <NDualArray>x
+        if a.device_v is None and a.buf.sweep == self.sweep and a.buf.lanes != NULL and own_memory(a):
+            return taken(a)
         if absent(a, self):
             value = np.zeros(shape_of(a), cnp.PyArray_DescrFromType(a.typenum))
         else:
@@ -406,21 +425,24 @@ cdef class Tape(Recorder):
             value = value.copy() if type(value) is NDualArray or not own_memory(a) else value
         return value[()] if a.flags_ & NSCALAR else value
 
-    def clear(self):
+    cpdef clear(self):
         """Drop everything that the run left, and let plain arrays be written to again."""
         for a in self.frozen:
             a.flags.writeable = True
-        self.frozen = []
-        self.entries = []
-        self.buffers = []
-        self.touched = []
-        self.books = {}
+        self.frozen.clear()
+        self.entries.clear()
+        self.buffers.clear()
+        self.touched.clear()
+        self.books.clear()
         self.tape.count = 0
         self.noted_ = 0
 
     @property
     def nbytes(self):
         """Bytes of the nodes of numbers, and of what their sweep needs."""
+        return self.bytes_()
+
+    cdef Py_ssize_t bytes_(self) noexcept:
         return self.tape.room * sizeof(nd_tape_node) + self.adjoint_room * sizeof(double) + \
             self.notes_room * sizeof(note)
 
@@ -451,6 +473,25 @@ cdef inline char* cells_of(Buffer buf, Tape tape) except NULL:
     elif buf.uniform:
         even(buf)
     return buf.t
+
+
+cdef object taken(NDualArray x):
+    """The shadow of a raw array that covers its buffer, as an array that owns the memory."""
+    cdef object descr = cnp.PyArray_DescrFromType(x.typenum)
+    cdef Buffer owner
+    cdef cnp.ndarray view
+    if x.buf.uniform:
+        even(x.buf)
+    owner = empty_buffer(x.buf.level)
+    owner.memory = x.buf.lanes
+    owner.memory_class = x.buf.lanes_class
+    x.buf.lanes = NULL
+    x.buf.t = NULL
+    Py_INCREF(descr)
+    view = PyArray_NewFromDescr(<PyTypeObject*>cnp.ndarray, descr, x.ndim_, x.shape_, x.vs, <char*>owner.memory + x.voff,
+                                NPY_ARRAY_WRITEABLE, None)
+    cnp.set_array_base(view, owner)
+    return view[()] if x.flags_ & NSCALAR else view
 
 
 cdef bint own_memory(NDualArray x) noexcept:

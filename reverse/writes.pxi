@@ -3,6 +3,7 @@
 
 @cython.final
 @cython.freelist(64)
+@cython.no_gc
 cdef class CopyEntry(Entry):
     """out[...] = t0, which is None for a constant; s0 names the cells of t0 where NumPy's copy met its own source."""
 

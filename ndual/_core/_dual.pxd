@@ -142,6 +142,53 @@ cdef class CoDual:
     cdef Py_ssize_t node
 
 
+ctypedef struct run_leaf:
+    int kind, typenum, ndim
+    Py_ssize_t* dims
+
+
+cdef class Facts:
+    cdef readonly bint proven, known
+    cdef readonly bint writes      # whether f may write into an array that it is handed
+    cdef readonly tuple facts
+    cdef tuple sites, scopes
+    cdef Py_ssize_t look_number
+    cdef object __weakref__
+    cdef bint hold(self) except -1
+    cdef tuple enter(self)
+    cdef int leave(self) except -1
+    cdef bint same(self) except -1
+    cdef bint true(self) except -1
+
+
+cdef class Run:
+    cdef readonly object call, outputs
+    cdef readonly Facts guard
+    cdef readonly tuple leaves, active
+    cdef readonly bint direct, busy
+    cdef public bint plain_sweep     # one pass, real, rows handed on: a scalar output needs no more than the pass
+    cdef public tuple seeds
+    cdef public tuple starts         # the lane of each leaf's first cell, None where a cell has two lanes
+    cdef Py_ssize_t count, chosen
+    cdef bint constant_arrays
+    cdef run_leaf* specs
+    cdef Py_ssize_t* places
+    cdef Py_ssize_t* dims
+    cdef object __weakref__
+    cdef int claim(self) except -1
+    cdef list admit(self, object primals)
+    cdef int leave(self, tuple sites) except -1
+    cdef int lift_constants(self, list inputs, Level level) except -1
+    cdef object apply(self, object call, list inputs, Level level)
+    cdef object push(self, primals, tangents, call)
+    cdef bint stepped(self, object out, Level level) noexcept
+    cdef tuple pair(self, object out)
+    cdef object lift(self, Py_ssize_t i, object value, object tangent, Level level)
+    cdef object lift_seeds(self, Py_ssize_t i, object value, cnp.ndarray seeds, object start, Level level)
+    cdef tuple recorded(self, primals, Recorder recorder, call)
+    cdef tuple forward(self, object call, list inputs, tuple seeds, Py_ssize_t width)
+
+
 cdef nd_state* state() noexcept
 cdef Buffer empty_buffer(Level level)
 cdef void* pooled(Py_ssize_t nbytes, int* size_class) except NULL

@@ -179,13 +179,6 @@ cdef class Facts:
     ``state`` and ``settle``; ``left()`` follows a call in which modules were imported or scopes grew.
     """
 
-    cdef readonly bint proven, known
-    cdef readonly bint writes      # whether f may write into an array that it is handed
-    cdef readonly tuple facts
-    cdef tuple sites, scopes
-    cdef Py_ssize_t look_number
-    cdef object __weakref__
-
     def __init__(self, bint proven, facts, bint writes=True, bint known=False):
         self.state(proven, facts, writes, known)
 

@@ -6,11 +6,6 @@ cdef enum:
     LEAF_CONSTANT_ARRAY = 2
     LEAF_CONSTANT = 3
 
-ctypedef struct run_leaf:
-    int kind, typenum, ndim
-    Py_ssize_t* dims
-
-
 cdef inline bint fits(run_leaf* leaf, object value) noexcept:
     """Whether an ndarray is of the type and shape of the leaf, in the byte order of this machine."""
     cdef cnp.ndarray a

@@ -155,6 +155,11 @@ def lift_traced(value, Level level not None):
     turn(level)
     if PyFloat_Check(value):
         return noted(PyFloat_AS_DOUBLE(value), ND_NODE_NONE, 0, ND_NODE_NONE, 0)
+    if cnp.PyArray_CheckExact(value) and cnp.PyArray_ISCARRAY(<cnp.ndarray>value) and cnp.PyArray_NDIM(<cnp.ndarray>value) \
+            and carries(cnp.PyArray_TYPE(<cnp.ndarray>value)):
+        x = lazy_array(<cnp.ndarray>value, level, True)
+        x.buf.traced = True
+        return x
     value = np.asarray(value)
     check_dtype(value.dtype)
     if value.ndim == 0:

@@ -16,20 +16,6 @@ cdef extern from *:
 cdef class Run:
     """The state of a run; see :class:`ndual._core.run.ForwardRun`."""
 
-    cdef readonly object call, outputs
-    cdef readonly Facts guard
-    cdef readonly tuple leaves, active
-    cdef readonly bint direct, busy
-    cdef public bint plain_sweep     # one pass, real, rows handed on: a scalar output needs no more than the pass
-    cdef public tuple seeds
-    cdef public tuple starts         # the lane of each leaf's first cell, None where a cell has two lanes
-    cdef Py_ssize_t count, chosen
-    cdef bint constant_arrays
-    cdef run_leaf* specs
-    cdef Py_ssize_t* places
-    cdef Py_ssize_t* dims
-    cdef object __weakref__
-
     def __cinit__(self, call, leaves, active, guard, outputs, *args, bint direct, **kwargs):
         cdef Py_ssize_t i, k, total = 0
         self.call = call
@@ -293,6 +279,9 @@ cdef class Run:
 
         Other outputs give (parts, None, False, compared, leaves). The leaves are those that are differentiated, lifted.
         """
+        return self.recorded(primals, recorder, call)
+
+    cdef tuple recorded(self, primals, Recorder recorder, call):
         cdef Level level = Level.__new__(Level, 1, recorder)
         cdef Py_ssize_t i
         cdef bint single
