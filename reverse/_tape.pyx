@@ -46,6 +46,7 @@ from ndual._core._dual cimport (
     state,
     trace,
     traced,
+    twin,
     untraced,
     values,
     where,
@@ -61,6 +62,7 @@ cnp.import_array()
 cdef object np_ndarray = np.ndarray
 cdef object np_add = np.add
 cdef enum:
+    HELD = 4096              # bytes from which on the values of what an entry names may be given back early
     COPIED = 32768           # bytes of a plain operand up to which a copy costs less than watching it
 
 include "shadows.pxi"

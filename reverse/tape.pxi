@@ -88,11 +88,11 @@ cdef class Tape(Recorder):
             obj = operands[i]
             if active[i]:
                 if i == 0:
-                    entry.t0 = <NDualArray>obj
+                    entry.t0 = held(<NDualArray>obj)
                 elif i == 1:
-                    entry.t1 = <NDualArray>obj
+                    entry.t1 = held(<NDualArray>obj)
                 else:
-                    entry.t2 = <NDualArray>obj
+                    entry.t2 = held(<NDualArray>obj)
             if needs & (1 << i):
                 obj = self.keep(obj, i)
                 if i == 0:
@@ -113,7 +113,7 @@ cdef class Tape(Recorder):
                 self.assigned(out, None)
             return 0
         e = <MapEntry>entry
-        e.out = out
+        e.out = held(out)
         e.fresh = not out.buf.traced
         out.buf.traced = True
         if e.s3 is not None:
@@ -134,7 +134,7 @@ cdef class Tape(Recorder):
 
     cdef int add(self, Entry entry, NDualArray out) except -1:
         """Append an entry whose result is known."""
-        entry.out = out
+        entry.out = held(out)
         entry.fresh = not traced(out)
         trace(out)
         self.entries.append(entry)
@@ -240,7 +240,7 @@ cdef class Tape(Recorder):
         cdef bint moves = False
         for obj in operands:
             active = type(obj) is NDualArray and (<NDualArray>obj).buf.level is self.level and traced(<NDualArray>obj)
-            targets.append(obj if active else None)
+            targets.append(held(<NDualArray>obj) if active else None)
             moves = moves or active
         if not moves:
             return 0
@@ -268,14 +268,14 @@ cdef class Tape(Recorder):
             return 0
         entry = CopyEntry.__new__(CopyEntry)
         if active:
-            entry.t0 = source
+            entry.t0 = held(source)
             if source.device_v is None and source.buf is to.buf:
                 entry.s0 = copied_cells(to, source)
         return self.add(entry, to)
 
     cdef int gathered(self, NDualArray x, tuple index, NDualArray out) except -1:
         cdef GatherEntry entry = GatherEntry.__new__(GatherEntry)
-        entry.t0 = x
+        entry.t0 = held(x)
         entry.s0 = copied_index(index)
         return self.add(entry, out)
 
@@ -287,7 +287,7 @@ cdef class Tape(Recorder):
         entry = ScatterEntry.__new__(ScatterEntry)
         entry.s0 = copied_index(index)
         if active:
-            entry.t0 = source
+            entry.t0 = held(source)
             if source.device_v is None and source.buf is x.buf:
                 numbers = cell_numbers(source)
                 beside = numbers_beside(numbers, x)
@@ -300,7 +300,7 @@ cdef class Tape(Recorder):
         if not x.buf.traced:
             return 0
         entry = SumEntry.__new__(SumEntry)
-        entry.t0 = x
+        entry.t0 = held(x)
         return self.add(entry, out)
 
     cdef int multiplied(self, object a, object b, NDualArray out) except -1:
@@ -310,10 +310,10 @@ cdef class Tape(Recorder):
         if not left and not right:
             return 0
         if left:
-            entry.t0 = <NDualArray>a
+            entry.t0 = held(<NDualArray>a)
             entry.s1 = self.keep(b, 1)
         if right:
-            entry.t1 = <NDualArray>b
+            entry.t1 = held(<NDualArray>b)
             entry.s0 = self.keep(a, 0)
         return self.add(entry, out)
 
@@ -325,8 +325,8 @@ cdef class Tape(Recorder):
         cdef RuleEntry entry = RuleEntry.__new__(RuleEntry)
         entry.label = label
         entry.function = function
-        entry.targets = targets
-        entry.outputs = outputs
+        entry.targets = [held(<NDualArray>target) for target in targets]
+        entry.outputs = [None if out is None else held(<NDualArray>out) for out in outputs]
         entry.saved = [self.keep_foreign(obj, i) for i, obj in enumerate(saved)]
         for out in outputs:
             if out is not None:
@@ -460,6 +460,11 @@ cdef class Tape(Recorder):
                 return storage.pull(row, ufunc, values, value, i, w)
         finally:
             _dual.go_home(former)
+
+
+cdef inline NDualArray held(NDualArray x):
+    """An operand or result as an entry keeps it, which needs the shadow only: large values can then be given back."""
+    return x if x.device_v is not None or x.buf.vbytes < HELD else twin(x)
 
 
 cdef inline char* cells_of(Buffer buf, Tape tape) except NULL:

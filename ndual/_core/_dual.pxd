@@ -42,6 +42,7 @@ cdef enum:
     NSCALAR = 1              # a 0-d result that stands for a NumPy scalar: immutable
     NCONTIGUOUS = 2          # values and lanes both C-contiguous
     NREADONLY = 4            # a view that NumPy returns read-only, such as that of broadcast_to
+    NTWIN = 8                # knows the shadow only
 
 
 cdef class Recorder:
@@ -100,6 +101,7 @@ cdef class Buffer:
     cdef bint traced       # in a level that records: something active was written here, and t is the shadow
     cdef Py_ssize_t slot   # its number among the buffers of the tape, or -1
     cdef Py_ssize_t sweep  # the sweep that its shadow belongs to
+    cdef Py_ssize_t held   # how many arrays know the shadow only; without others the values are given back
     cdef Py_ssize_t reader # the last note on the tape of an entry that reads values from here, or -1
     cdef Py_ssize_t low, high   # the bytes that such entries read
 
@@ -200,6 +202,7 @@ cdef NDualArray deepest(NDualArray x)
 cdef NDualArray untraced(object value, Level level)
 cdef NDualArray box(object obj)
 cdef NDualArray snapshot(NDualArray x)
+cdef NDualArray twin(NDualArray x)
 cdef object lower(NDualArray x)
 cdef object lower_array(NDualArray x)
 cdef bint same_view(NDualArray x, NDualArray y) noexcept

@@ -32,6 +32,7 @@ cdef Buffer empty_buffer(Level level):
     buffer.slot = -1
     buffer.sweep = 0
     buffer.reader = -1
+    buffer.held = 0
     buffer.lo = 0
     buffer.hi = level.width if level.recorder is None else 0
     return buffer
@@ -76,6 +77,17 @@ cdef Buffer new_buffer(Level level, Py_ssize_t nbytes, Py_ssize_t lo, Py_ssize_t
     buffer.lo = lo
     buffer.hi = hi
     return buffer
+
+
+cdef void give_back_values(PyObject* o) noexcept:
+    """Free the values of a buffer, which nobody can read any more; the shadow stays."""
+    if (<Buffer>o).memory != NULL:
+        nd_pool_free((<Buffer>o).memory, (<Buffer>o).memory_class)
+        (<Buffer>o).memory = NULL
+    if (<Buffer>o).copy != NULL:
+        nd_pool_free((<Buffer>o).copy, (<Buffer>o).copy_class)
+        (<Buffer>o).copy = NULL
+    (<Buffer>o).vowner = None
 
 
 cdef int spread(Buffer buffer, Py_ssize_t lane) except -1:

@@ -8,6 +8,7 @@ cdef extern from "Python.h":
     void PyErr_Clear()
     PyTypeObject* Py_TYPE(object)
     Py_ssize_t Py_REFCNT(object)
+    Py_ssize_t Py_REFCNT_POINTER "Py_REFCNT"(PyObject*)
     void Py_DECREF_POINTER "Py_DECREF"(PyObject*)
     unsigned long PyThread_get_thread_ident()
     object PySeqIter_New(object)

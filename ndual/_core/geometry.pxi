@@ -24,6 +24,12 @@ cdef void dealloc_array(PyObject* o) noexcept:
     # As in dealloc_buffer, casts of o must stay borrowed.
     if (<NDualArray>o).shape_ != NULL and (<NDualArray>o).shape_ != (<NDualArray>o).geo:
         PyMem_Free((<NDualArray>o).shape_)
+    cdef PyObject* buf = <PyObject*>(<NDualArray>o).buf
+    if (<Buffer>buf).held > 0:
+        if (<NDualArray>o).flags_ & NTWIN:
+            (<Buffer>buf).held -= 1
+        elif Py_REFCNT_POINTER(buf) == (<Buffer>buf).held + 1:
+            give_back_values(buf)
     (<NDualArray>o).buf = None
     (<NDualArray>o).device_v = None
     (<NDualArray>o).device_t = None

@@ -197,6 +197,25 @@ cdef NDualArray snapshot(NDualArray x):
     return y
 
 
+cdef NDualArray twin(NDualArray x):
+    """Another view of the shadow alone: where only such are left, the values of the buffer are given back."""
+    cdef NDualArray y = array_object()
+    cdef int i
+    set_dims(y, x.ndim_)
+    for i in range(x.ndim_):
+        y.shape_[i] = x.shape_[i]
+        y.vs[i] = y.ts[i] = x.vs[i]
+    y.buf = x.buf
+    y.voff = y.toff = x.voff
+    y.lane = x.lane
+    y.size_ = x.size_
+    y.typenum = x.typenum
+    y.itemsize_ = x.itemsize_
+    y.flags_ = x.flags_ | NTWIN
+    y.buf.held += 1
+    return y
+
+
 cdef int run_pull(Row row, int typenum, int nin, const char** x, const Py_ssize_t** xs, const char* y, const Py_ssize_t* ys,
                   const char* w, const Py_ssize_t* ws, const nd_shadow* to, int ndim, const Py_ssize_t* shape) except -1:
     """The pullback of a row; see nd_pull."""
