@@ -48,7 +48,7 @@ class ReverseRun(TapeRun):
     def sweep(
         self, primals: Any, progress: Callable[[int], Iterable[int]] = range, call: Callable[..., Any] | None = None
     ) -> tuple[Any, Any, bool, bool]:
-        """As the forward run: value, rows ``(dof, *value.shape)``, whether it is one dual, whether values were compared."""
+        """As the forward run: value, rows ``(dof, *value.shape)``, whether it is one dual, whether it compared values."""
         tape, self.tape = self.tape or self.fresh(), None
         try:
             return self.several(self.record(primals, tape, call), tape, progress)
@@ -64,14 +64,16 @@ class ReverseRun(TapeRun):
         value, out, single, compared, leaves = done
         self.outputs.check(value, single)
         if single:
-            return value, self._rows(tape, out, value, leaves, progress), True, compared
+            return value, self._rows(tape, out, value, leaves, progress, True), True, compared
         rows = [
             None if dual is None else self._rows(tape, dual, v, leaves, progress)
             for dual, v in zip(value.rows, value.values, strict=True)
         ]
         return value, rows, False, compared
 
-    def _rows(self, tape: Tape, out: Any, value: Any, leaves: list[Any], progress: Any) -> Any:
+    def _rows(
+        self, tape: Tape, out: Any, value: Any, leaves: list[Any], progress: Any, alone: bool = False
+    ) -> Any:
         """Every cotangent of one output, swept back: ``(dof, *value.shape)``."""
         shape = np.shape(_core.bottom(value))
         dtype = np.asarray(_core.bottom(value)).dtype
@@ -84,6 +86,8 @@ class ReverseRun(TapeRun):
                 w.reshape(-1)[k] = unit
                 tape.backward([out], [w if shape else w[()]])
                 g = self._flat(tape, leaves)
+                if not (alone and len(units) == 1 and not shape) and type(g) is np.ndarray:
+                    g = g.copy()  # the next sweep works in the same memory
                 column = g if column is None else column + unit * g
             columns.append(column)
         if not shape:
