@@ -64,16 +64,14 @@ class ReverseRun(TapeRun):
         value, out, single, compared, leaves = done
         self.outputs.check(value, single)
         if single:
-            return value, self._rows(tape, out, value, leaves, progress, True), True, compared
+            return value, self._rows(tape, out, value, leaves, progress), True, compared
         rows = [
             None if dual is None else self._rows(tape, dual, v, leaves, progress)
             for dual, v in zip(value.rows, value.values, strict=True)
         ]
         return value, rows, False, compared
 
-    def _rows(
-        self, tape: Tape, out: Any, value: Any, leaves: list[Any], progress: Any, alone: bool = False
-    ) -> Any:
+    def _rows(self, tape: Tape, out: Any, value: Any, leaves: list[Any], progress: Any) -> Any:
         """Every cotangent of one output, swept back: ``(dof, *value.shape)``."""
         shape = np.shape(_core.bottom(value))
         dtype = np.asarray(_core.bottom(value)).dtype
@@ -86,8 +84,6 @@ class ReverseRun(TapeRun):
                 w.reshape(-1)[k] = unit
                 tape.backward([out], [w if shape else w[()]])
                 g = self._flat(tape, leaves)
-                if not (alone and len(units) == 1 and not shape) and type(g) is np.ndarray:
-                    g = g.copy()  # the next sweep works in the same memory
                 column = g if column is None else column + unit * g
             columns.append(column)
         if not shape:
