@@ -34,6 +34,7 @@ from ndual._core._dual cimport (
     binary,
     book_of,
     deepest,
+    empty_buffer,
     general,
     lower,
     mirror,
