@@ -1,6 +1,7 @@
 """Second derivatives: Hessians and their products with vectors, as derivatives of gradients.
 
-Forward over forward: every operation of the outer pass carries the lanes of the gradient, in chunks on both sides.
+The outer derivative is always forward: it carries as many columns of the Hessian as a pass has lanes. The gradient
+inside is either one reverse sweep, whose values and cotangents are duals of the outer derivative, or forward again.
 """
 
 from __future__ import annotations
@@ -9,13 +10,36 @@ import functools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+import numpy as np
+
 from ndual.api import _prepare, _value_and_grad, jvp
 from ndual.errors import ArgumentTypeError, ArgumentValueError
 from ndual.outputs import Outputs
-from ndual.plan import Plan, check_function, check_mode
+from ndual.plan import Argnums, Plan, check_function, check_mode, places
 from ndual.prepare import Prepared
 
 __all__ = ["hessian", "hvp", "prepare_hessian"]
+
+FEW_INPUTS = 8
+"""Up to so many directions a gradient inside of a Hessian is taken forward."""
+
+FEW_OF_PRODUCT = 4
+"""The same for the product of a Hessian with one vector."""
+
+
+def _inner(mode: str, few: int, args: Sequence[Any], argnums: Argnums) -> str:
+    """The mode of the gradient inside of a second derivative."""
+    if mode != "auto":
+        return mode
+    count = 0
+    for i in places(argnums, len(args)):
+        if type(args[i]) is np.ndarray:
+            count += args[i].size
+        elif type(args[i]) in (float, np.float64):
+            count += 1
+        else:
+            return "reverse" if Plan(len, tuple(args), argnums, Outputs("hessian")).run.dof > few else "forward"
+    return "reverse" if count > few else "forward"
 
 
 def _gradient(f: Callable[..., Any], argnums: Any, has_aux: bool, mode: str, chunk_size: Any) -> Callable[..., Any]:
@@ -43,9 +67,11 @@ def hessian(
     argnums : int or tuple of int
         The positions of the arguments to differentiate, which hold real floats.
     mode : {"auto", "forward", "reverse"}
-        How; forward carries several directions of several gradients in one pass. Reverse is not available yet.
+        How the gradient is taken that the columns of the Hessian are derivatives of: in a reverse sweep, or forward.
+        Automatic is by the number of inputs, and forward for few.
     chunk_size : int, optional
-        The most directions of one pass, on both sides; the default depends on the size of the arguments.
+        The most directions of one pass, on both sides where both are forward; the default depends on the size of the
+        arguments.
     has_aux : bool
         `f` returns ``(output, aux)``; the result is then ``(hessian, aux)``.
 
@@ -67,18 +93,21 @@ def hessian(
     [[10.0, 6.0], [6.0, 0.0]]
     """
     chosen, chunk_size = _prepare(f, argnums, mode, chunk_size, "hessian")
-    gradient = _gradient(f, chosen, has_aux, mode, chunk_size)
-    if not has_aux:
-        inner = gradient
-        gradient = functools.wraps(f)(lambda *args, **kwargs: inner(*args, **kwargs)[0])
-    else:
-        both = gradient
-        gradient = functools.wraps(f)(lambda *args, **kwargs: _with_aux(*both(*args, **kwargs)))
+    gradients: dict[str, Callable[..., Any]] = {}
     outputs = Outputs("hessian", has_aux)
+
+    def gradient(inner: str) -> Callable[..., Any]:
+        both = _gradient(f, chosen, has_aux, inner, chunk_size)
+        if has_aux:
+            return functools.wraps(f)(lambda *args, **kwargs: _with_aux(*both(*args, **kwargs)))
+        return functools.wraps(f)(lambda *args, **kwargs: both(*args, **kwargs)[0])
 
     @functools.wraps(f)
     def evaluate(*args: Any, **kwargs: Any) -> Any:
-        plan = Plan(gradient, args, chosen, outputs, kwargs=kwargs, chunk_size=chunk_size)
+        inner = _inner(mode, FEW_INPUTS, args, chosen)
+        if inner not in gradients:
+            gradients[inner] = gradient(inner)
+        plan = Plan(gradients[inner], args, chosen, outputs, kwargs=kwargs, chunk_size=chunk_size)
         plan.refuse_complex()
         value, found = plan.jacobian(plan.values)
         return (found, value[1]) if has_aux else found
@@ -136,7 +165,8 @@ def hvp(
     chosen = tuple(i for i, tangent in enumerate(tangents) if tangent is not None)
     if not chosen:
         raise ArgumentValueError("hvp expects a tangent for at least one argument; got none. Call grad(f) itself")
-    gradient = _gradient(f, chosen[0] if len(chosen) == 1 else chosen, False, mode, None)
+    argnums = chosen[0] if len(chosen) == 1 else chosen
+    gradient = _gradient(f, argnums, False, _inner(mode, FEW_OF_PRODUCT, primals, argnums), None)
     (found, value), (product, _) = jvp(gradient, primals, tangents)
     return value, found, product
 
@@ -193,7 +223,7 @@ def prepare_hessian(
     chosen, chunk_size = _prepare(f, argnums, mode, chunk_size, "prepare_hessian")
     if not example_args:
         raise ArgumentValueError("prepare_hessian expects example arguments after the function; got none")
-    gradient = _gradient(f, chosen, False, mode, chunk_size)
+    gradient = _gradient(f, chosen, False, _inner(mode, FEW_INPUTS, example_args, chosen), chunk_size)
     plan = Plan(gradient, example_args, chosen, Outputs("hessian"), chunk_size=chunk_size)
     plan.refuse_complex()
     return PreparedHessian(plan)

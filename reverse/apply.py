@@ -80,7 +80,7 @@ def _linear(rule: Linear, function: Any, args: tuple[Any, ...], kwargs: dict[str
     y = call(function, (value, *rest), keywords)
     if getattr(y, "dtype", value.dtype).kind not in "fc":
         return y
-    view = _core.view_among_lower(array, y, lambda t: rule.lanes(xp, t, value, *rest, **keywords))
+    view = _core.view_among_lower(array, y)
     if view is not None:
         return view
     shape = like(value)

@@ -32,9 +32,11 @@ cdef class Entry:
 
 cdef int clear(NDualArray x, Tape tape) except -1:
     """Have the cells of an array without cotangent, since they are about to get other values (going backwards)."""
-    if type(x.device_t) is NDualArray:
-        x.device_t[0, ...] = 0.0
-    elif not absent(x, tape):
+    if absent(x, tape):
+        return 0
+    if type(x.device_v) is NDualArray:
+        lower_shadow(x, tape)[...] = 0.0
+    else:
         shadow_array(x, tape)[...] = 0
     return 0
 

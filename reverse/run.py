@@ -48,7 +48,7 @@ class ReverseRun(TapeRun):
     def sweep(
         self, primals: Any, progress: Callable[[int], Iterable[int]] = range, call: Callable[..., Any] | None = None
     ) -> tuple[Any, Any, bool, bool]:
-        """As the forward run: value, rows ``(dof, *value.shape)``, whether it is one dual, whether values were compared."""
+        """As the forward run: value, rows ``(dof, *value.shape)``, whether it is one dual, whether it compared values."""
         tape, self.tape = self.tape or self.fresh(), None
         try:
             return self.several(self.record(primals, tape, call), tape, progress)

@@ -21,23 +21,82 @@ memset(NOWHERE, 0, sizeof(NOWHERE))
 
 
 cdef inline NDualArray raw(NDualArray x):
-    """The array that stands for the memory of x: itself, or at the bottom of the lanes of one of an inner level."""
-    return deepest(<NDualArray>x.device_t) if type(x.device_t) is NDualArray else x
+    """The array that stands for the memory of x: itself, or at the bottom of the value of one of an inner level."""
+    return deepest(x) if type(x.device_v) is NDualArray else x
 
 
-cdef Buffer book(NDualArray x, Tape tape):
-    """Where the tape keeps what it knows of the memory of x: in its buffer, or beside that of an inner level's lanes,
-    which is an ordinary buffer to the tape of the level around."""
-    cdef Buffer memory, found
-    if type(x.device_t) is not NDualArray:
-        return x.buf
-    memory = deepest(<NDualArray>x.device_t).buf
-    pair = tape.books.get(<Py_ssize_t><PyObject*>memory)
-    if pair is None:
-        found = empty_buffer(x.buf.level)
-        tape.books[<Py_ssize_t><PyObject*>memory] = (memory, found)
-        return found
-    return <Buffer>(<tuple>pair)[1]
+cdef inline Buffer book(NDualArray x):
+    """Where the tape keeps what it knows of the memory of x: in its buffer, or beside that of an inner level's values,
+    which is an ordinary buffer to the levels around."""
+    return book_of(x, True) if type(x.device_v) is NDualArray else x.buf
+
+
+# The shadow of an array of an inner level is an array one level down, in `towner` of its book: a row of cells laid out
+# as the buffer of the values is, of which every view has its part. A cotangent that comes first and covers the buffer
+# becomes the shadow as it is; `borrowed` then says that something else may hold it, and it is copied before a change.
+
+cdef bint is_row(NDualArray g, Py_ssize_t nbytes, int typenum):
+    """Whether an array one level down has memory of its own, of this size and type, cell by cell."""
+    if type(g.device_v) is NDualArray:
+        return False
+    return (g.device_v is None and g.typenum == typenum and g.flags_ & NCONTIGUOUS and not g.flags_ & NSCALAR
+            and not g.buf.borrowed and not g.buf.seeded and g.voff == 0 and g.toff == 0 and g.ndim_ > 0
+            and g.size_ * g.itemsize_ == nbytes and g.buf.vbytes == nbytes
+            and (g.lane == nbytes or g.buf.uniform or g.buf.lo >= g.buf.hi))
+
+
+cdef NDualArray lower_shadow(NDualArray x, Tape tape):
+    """The shadow of an array of an inner level as one that may be written to; zeros if it had none."""
+    cdef NDualArray memory = deepest(x)
+    cdef Buffer found = book_of(x, True)
+    if found.sweep != tape.sweep or found.towner is None:
+        found.towner = mirror_base(-(-memory.buf.vbytes // memory.itemsize_), memory.typenum, tape.level.outer)
+        found.sweep = tape.sweep
+        found.borrowed = False
+    elif found.borrowed:
+        found.towner = (<object>found.towner).copy()
+        found.borrowed = False
+    return mirror(<NDualArray>found.towner, memory)
+
+
+cdef int add_lower(NDualArray x, Tape tape, object g) except -1:
+    """As add_array for an array of an inner level."""
+    cdef NDualArray memory = deepest(x), t
+    cdef Buffer found = book_of(x, True)
+    cdef bint whole = memory.flags_ & NCONTIGUOUS and one_to_one(memory) and memory.voff == 0
+    g = fitted(x, g)
+    if found.sweep != tape.sweep or found.towner is None:
+        if whole and type(g) is NDualArray and is_row(<NDualArray>g, memory.buf.vbytes, memory.typenum):
+            found.towner = g
+            found.sweep = tape.sweep
+            found.borrowed = True
+            return 0
+        t = lower_shadow(x, tape)
+        if overlapping(x):
+            add_slices(t, np.broadcast_to(g, shape_of(x)))
+        else:
+            t[...] = g
+        return 0
+    if found.borrowed and whole and type(g) is NDualArray:
+        t = mirror(<NDualArray>found.towner, memory)
+        g = t + g
+        if is_row(<NDualArray>g, memory.buf.vbytes, memory.typenum):
+            found.towner = g
+            found.borrowed = False
+        else:
+            lower_shadow(x, tape)[...] = g
+        return 0
+    t = lower_shadow(x, tape)
+    if overlapping(x):
+        add_slices(t, np.broadcast_to(g, shape_of(x)))
+    elif type(g) is NDualArray:
+        general(ADD, (t, g), t, None, None)
+    else:
+        t += g
+    return 0
+
+
+cdef Row ADD = row_named("add")
 
 
 cdef inline bint one_to_one(NDualArray x) noexcept:
@@ -103,15 +162,17 @@ cdef cnp.ndarray shadow_array(NDualArray x, Tape tape):
 
 cdef bint absent(NDualArray x, Tape tape) except -1:
     """Whether nothing has been added to the memory of an array in a sweep."""
-    if type(x.device_t) is NDualArray:
-        return book(x, tape).sweep != tape.sweep
+    cdef Buffer found
+    if type(x.device_v) is NDualArray:
+        found = book_of(x, False)
+        return found is None or found.sweep != tape.sweep or found.towner is None
     return x.buf.sweep != tape.sweep or x.buf.lanes == NULL
 
 
 cdef object cotangent(NDualArray x, Tape tape):
     """The shadow of an array as an array one level down that a formula may read; it shares the memory."""
-    if type(x.device_t) is NDualArray:
-        return x.device_t[0, ...]
+    if type(x.device_v) is NDualArray:
+        return mirror(<NDualArray>book_of(x, True).towner, deepest(x))
     return shadow_array(x, tape)
 
 
@@ -119,16 +180,8 @@ cdef int add_array(NDualArray x, Tape tape, object g) except -1:
     """Add an array or number one level down to the shadow of an array, summed over axes that x does not have."""
     cdef object t
     cdef bint fresh = False
-    if type(x.device_t) is NDualArray:
-        t = x.device_t
-        book(x, tape).sweep = tape.sweep
-        tape.touched.append(t)
-        t = t[0, ...]
-        if overlapping(x):
-            add_slices(t, np.broadcast_to(fitted(x, g), shape_of(x)))
-        else:
-            t[...] = t + fitted(x, g)
-        return 0
+    if type(x.device_v) is NDualArray:
+        return add_lower(x, tape, g)
     g = fitted(x, g if hasattr(g, "dtype") else np.float64(g))
     if overlapping(x):
         add_slices(shadow_array(x, tape), np.broadcast_to(g, shape_of(x)))
@@ -192,11 +245,7 @@ cdef bint overlapping(NDualArray x) noexcept:
 
 
 cdef inline Py_ssize_t raw_stride(NDualArray x, int axis) noexcept:
-    cdef NDualArray memory
-    if type(x.device_t) is NDualArray:
-        memory = deepest(<NDualArray>x.device_t)
-        return memory.vs[memory.ndim_ - x.ndim_ + axis]
-    return x.vs[axis]
+    return raw(x).vs[axis]
 
 
 cdef int add_slices(object t, object g) except -1:

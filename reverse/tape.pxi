@@ -15,8 +15,6 @@ cdef class Tape(Recorder):
     cdef list entries
     cdef list buffers        # those that numbers were read from or written to
     cdef list frozen         # plain arrays that an entry reads, read-only until the tape is dropped
-    cdef list touched        # of an inner level: shadows that the next sweep starts by clearing
-    cdef dict books          # of an inner level: what is known of the memory of its arrays, by that of their lanes
     cdef note* notes
     cdef Py_ssize_t noted_, notes_room
     cdef Py_ssize_t sweep
@@ -35,8 +33,6 @@ cdef class Tape(Recorder):
         self.entries = []
         self.buffers = []
         self.frozen = []
-        self.touched = []
-        self.books = {}
 
     def __dealloc__(self):
         free(self.notes)
@@ -168,7 +164,7 @@ cdef class Tape(Recorder):
     cdef int watch(self, NDualArray obj, Py_ssize_t entry, int place) except -1:
         """Note that an entry reads these cells, so that a write there first copies them for it."""
         cdef NDualArray x = raw(obj)
-        cdef Buffer buf = book(obj, self)
+        cdef Buffer buf = book(obj)
         cdef Py_ssize_t low, high
         cdef note* room
         if obj.flags_ & NSCALAR:
@@ -195,7 +191,7 @@ cdef class Tape(Recorder):
 
     cdef int writing(self, NDualArray target) except -1:
         cdef NDualArray x = raw(target), held
-        cdef Buffer buf = book(target, self)
+        cdef Buffer buf = book(target)
         cdef Py_ssize_t low, high, at, kept = -1
         cdef note* n
         if buf.reader < 0:
@@ -339,9 +335,6 @@ cdef class Tape(Recorder):
     def backward(self, outputs, cotangents):
         """One sweep from the cotangents of some results; :meth:`gradient` then has those of the arguments."""
         self.sweep += 1
-        for t in self.touched:
-            t[...] = 0.0
-        self.touched = []
         self.claim()
         for out, g in zip(outputs, cotangents, strict=True):
             if type(out) is CoDual:
@@ -432,7 +425,6 @@ cdef class Tape(Recorder):
         self.frozen.clear()
         self.entries.clear()
         self.buffers.clear()
-        self.touched.clear()
         self.books.clear()
         self.tape.count = 0
         self.noted_ = 0

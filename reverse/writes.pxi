@@ -72,10 +72,8 @@ cdef class GatherEntry(Entry):
         cdef object t
         if g is None:
             return 0
-        if type(self.t0.device_t) is NDualArray:
-            tape.touched.append(self.t0.device_t)
-            book(self.t0, tape).sweep = tape.sweep
-            t = self.t0.device_t[0, ...]
+        if type(self.t0.device_v) is NDualArray:
+            t = lower_shadow(self.t0, tape)
         else:
             t = shadow_array(self.t0, tape)
         if masks_only(self.s0):
@@ -110,7 +108,7 @@ cdef class ScatterEntry(Entry):
         cdef object t, g, order
         if absent(self.out, tape):
             return 0
-        t = cotangent(self.out, tape)
+        t = lower_shadow(self.out, tape) if type(self.out.device_v) is NDualArray else shadow_array(self.out, tape)
         g = t[self.s0]
         if self.t0 is not None and not masks_only(self.s0):
             shape = np.shape(_dual.bottom(g))

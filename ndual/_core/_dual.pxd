@@ -47,6 +47,7 @@ cdef enum:
 
 cdef class Recorder:
     cdef nd_tape tape
+    cdef dict books          # of an inner level: what is known of the memory of its values, by the buffer that they lie in
     cdef int begin(self, Level level) except -1
     cdef object operands(self, Row row, tuple operands)
     cdef int mapped(self, object entry, NDualArray out) except -1
@@ -200,6 +201,12 @@ cdef bint traced(NDualArray x) noexcept
 cdef void trace(NDualArray x) noexcept
 cdef NDualArray deepest(NDualArray x)
 cdef NDualArray untraced(object value, Level level)
+cdef Buffer book_of(NDualArray x, bint make)
+cdef NDualArray mirror_base(Py_ssize_t cells, int typenum, Level level)
+cdef NDualArray mirror(NDualArray base, NDualArray x)
+cdef object binary(Row row, object a, object b)
+cdef object general(Row row, tuple args, object out, object mask, object dtype)
+cdef Row row_named(str name)
 cdef NDualArray box(object obj)
 cdef NDualArray snapshot(NDualArray x)
 cdef NDualArray twin(NDualArray x)

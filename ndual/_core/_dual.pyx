@@ -91,6 +91,7 @@ include "build.pxi"
 include "facts.pxi"
 include "lift.pxi"
 include "nested.pxi"
+include "nested_ops.pxi"
 include "run.pxi"
 
 on_loss(note_lost)

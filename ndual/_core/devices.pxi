@@ -37,11 +37,16 @@ cdef object mixed_storage():
 
 
 cdef object device_getitem(NDualArray x, object index):
+    cdef NDualArray view
     if type(index) is not tuple:
         index = (index,)
     index = tuple([plain(entry) for entry in index])
-    if x.buf.level.recorder is not None and any([is_advanced(i) and not isinstance(i, (int, np.integer)) for i in index]):
-        return gather_nested(x, index)
+    if type(x.device_v) is NDualArray and x.device_t is None:
+        if any([is_advanced(i) and not isinstance(i, (int, np.integer)) for i in index]):
+            return gather_nested(x, index)
+        view = nested_view(x, index)
+        # A number is a value of its own, whatever is written to its cell later.
+        return unbox(copy_array(view, "C")) if view.ndim_ == 0 and Ellipsis not in index else view
     tangent = x.device_t[(slice(None), *index)]
     if any([is_advanced(i) and not isinstance(i, (int, np.integer)) for i in index]):
         apart, count = separated(index)

@@ -35,10 +35,10 @@ cdef bint inactive(NDualArray x):
     """Whether no tangent of x can be other than zero."""
     cdef Py_ssize_t lo, hi
     if type(x.device_v) is NDualArray:
+        if x.device_t is None:
+            return not traced(x)
         if deepest(<NDualArray>x.device_t).buf.blank:
             return True
-        if x.buf.level.recorder is not None:
-            return False
         return inactive(<NDualArray>x.device_t) and not plain_value(x.device_t, False).any()
     window(x, &lo, &hi)
     return lo >= hi and x.device_v is None and not x.buf.traced
@@ -47,7 +47,7 @@ cdef bint inactive(NDualArray x):
 cdef bint inert_nested(NDualArray x) noexcept:
     """Whether no dual of any level has been written into an array that was made without."""
     while type(x.device_v) is NDualArray:
-        if not deepest(<NDualArray>x.device_t).buf.blank:
+        if traced(x) if x.device_t is None else not deepest(<NDualArray>x.device_t).buf.blank:
             return False
         x = <NDualArray>x.device_v
     return x.device_v is None and x.buf.lo >= x.buf.hi and not x.buf.traced
@@ -104,8 +104,11 @@ cdef NDualArray plain_at(cnp.ndarray a, Level level):
 
 
 cdef NDualArray blank_at(Level level, tuple shape, object dtype):
-    """Lanes of zeros for an array of `level`, known as such until something is written there."""
-    cdef NDualArray x = plain_at(np.zeros((level.width, *shape), dtype), level.outer)
+    """Lanes of zeros for an array of `level`, known as such until something is written there; None if it records."""
+    cdef NDualArray x
+    if level.recorder is not None:
+        return None
+    x = plain_at(np.zeros((level.width, *shape), dtype), level.outer)
     deepest(x).buf.blank = True
     return x
 
@@ -127,7 +130,7 @@ cdef NDualArray at_level(object obj, Level level):
 
 
 cdef NDualArray nested_array(NDualArray value, NDualArray tangent, Level level):
-    """A dual over a value and lanes, which are both of the level around `level`."""
+    """A dual over a value and lanes, which are both of the level around `level`; without lanes if `level` records."""
     cdef NDualArray x = array_object()
     cdef int i
     x.buf = empty_buffer(level)
@@ -148,6 +151,8 @@ cdef NDualArray adopt_nested(object value, object tangent, Level level, NDualArr
     """As adopt_array, for a level inside of another one."""
     cdef NDualArray v = at_level(value, level.outer), t
     cdef tuple shape = (level.width, *shape_tuple(v))
+    if level.recorder is not None:
+        raise SystemError("lanes in a level that records")
     if lo >= 0 and tangent.shape[0] != level.width:
         part = tangent
         tangent = blank_at(level, shape[1:], cnp.PyArray_DescrFromType(v.typenum))
@@ -206,7 +211,7 @@ cdef object unbox_nested(NDualArray x):
         value = peeled(x)
         return unbox(<NDualArray>value) if type(value) is NDualArray else value[()]
     check_level(x.buf.level)
-    if x.typenum == cnp.NPY_DOUBLE and nd_tls.scalar != NULL:
+    if x.typenum == cnp.NPY_DOUBLE and nd_tls.scalar != NULL and x.device_t is not None:
         value = peeled(<NDualArray>x.device_v)
         lanes_ = peeled(<NDualArray>x.device_t)
         if type(value) is not NDualArray and type(lanes_) is not NDualArray:
@@ -224,9 +229,10 @@ cdef object unbox_nested(NDualArray x):
 
 
 cdef NDualArray copy_nested(NDualArray x, object order):
-    cdef NDualArray v = <NDualArray>x.device_v, t = <NDualArray>x.device_t
-    if x.buf.level.recorder is not None:
+    cdef NDualArray v = <NDualArray>x.device_v, t
+    if x.device_t is None:
         return derived(x, copy_array(v, order))
+    t = <NDualArray>x.device_t
     if order == "A":
         order = "F" if plain_value(v, False).flags.fnc else "C"
     if order == "F":             # the lanes stay slowest, as everywhere
@@ -239,88 +245,6 @@ cdef object like_nested(NDualArray x, bint zeros):
     value = plain_value(x, False)
     value = np.zeros_like(value) if zeros else np.empty_like(value)
     return at_level(value, x.buf.level)
-
-
-cdef int nested_setitem(NDualArray x, tuple index, object value) except -1:
-    """x[index] = value, where an outer value is a constant to the level of x."""
-    cdef NDualArray source, v = <NDualArray>x.device_v, t = <NDualArray>x.device_t
-    cdef Py_ssize_t k, extra
-    cdef tuple everywhere = (slice(None), *index)
-    if isinstance(value, (list, tuple)):
-        value = dispatch_sequence(value)
-    if type(value) is np.ndarray and (<cnp.ndarray>value).dtype.hasobject:
-        value = dispatch(np.stack, (list(value),), {})
-    value = not_inner(x.buf.level, value)
-    if x.buf.level.recorder is not None:
-        return record_nested_write(x, index, value)
-    if not of_level(value, x.buf.level):
-        setitem(v, index, value)
-        if not deepest(t).buf.blank:
-            setitem(t, everywhere, 0.0)
-        return 0
-    source = as_dual_array(value)
-    extra = plain_value(v, False)[index].ndim - source.ndim_
-    setitem(v, index, source.device_v)
-    if any([is_advanced(item) and not isinstance(item, (int, np.integer)) for item in index]):
-        for k in range(x.buf.level.width):
-            setitem(getitem(t, (k, Ellipsis)), index, getitem(source.device_t, (k, Ellipsis)))
-        return 0
-    tangent = source.device_t
-    if extra:
-        shape = shape_tuple(<NDualArray>tangent)
-        shape = shape[:1] + ((1,) * extra + shape[1:] if extra > 0 else shape[1 - extra:])
-        tangent = reshape(<NDualArray>tangent, shape, "C", None)
-    setitem(t, everywhere, tangent)
-    return 0
-
-
-cdef int record_nested_write(NDualArray x, tuple index, object value) except -1:
-    """x[index] = value in a level that records: the value below, and what it means for the shadow."""
-    cdef NDualArray view = x
-    cdef NDualArray source = as_dual_array(value) if of_level(value, x.buf.level) else None
-    cdef bint advanced = any([is_advanced(item) and not isinstance(item, (int, np.integer)) for item in index])
-    if not advanced:
-        view = nested_view(x, index)
-    x.buf.level.recorder.writing(view)
-    setitem(<NDualArray>x.device_v, index, value if source is None else source.device_v)
-    if advanced:
-        return x.buf.level.recorder.scattered(x, index, source)
-    return x.buf.level.recorder.assigned(view, source)
-
-
-cdef NDualArray nested_view(NDualArray x, tuple index):
-    """The view of x at a basic index, an array also where it is one cell."""
-    index = index if Ellipsis in index else index + (Ellipsis,)
-    return nested_array(getitem(<NDualArray>x.device_v, index), getitem(<NDualArray>x.device_t, (slice(None), *index)),
-                        x.buf.level)
-
-
-cdef object launch_nested(Row row, list operands, Level level, object dtype):
-    """A row of which an operand has duals inside: its NumPy form over these."""
-    cdef list values_ = [], lanes_ = []
-    cdef NDualArray x
-    for o in operands:
-        if type(o) is not NDualArray:
-            values_.append(o)
-            lanes_.append(None)
-            continue
-        x = <NDualArray>o
-        if x.buf.level is level:
-            values_.append(lower(x))
-            lanes_.append(None if level.recorder is not None else lanes_of(x) if x.device_v is None else peeled(<NDualArray>x.device_t))
-        else:
-            values_.append(unbox(x) if x.flags_ & NSCALAR else x)
-            lanes_.append(None)
-    former = go_home(level.outer)
-    try:
-        value, tangent = _nested_storage.launch(row.spec, row.ufunc, values_, lanes_, level.width, dtype)
-    finally:
-        go_home(former)
-    if level.recorder is not None:
-        x = untraced(value, level)
-        level.recorder.formed(row, _nested_storage, operands, dtype, x)
-        return x
-    return adopt_nested(value, tangent, level, None, -1)
 
 
 cdef object borrow_nested(object value, object tangent, Level level):

@@ -84,6 +84,7 @@ class NestedStorage(Storage):
         x0, y0 = tuple(map(_dual.bottom, x)), _dual.bottom(y)
         value = form(x0, y0)
         tangent: Any = None
+        recorded = []
         for j in places:
             try:
                 second = self.form(row, "second", i * row.nin + j)
@@ -97,17 +98,34 @@ class NestedStorage(Storage):
             share = second(x0, y0)
             if type(share) in (int, float) and share == 0:
                 continue
+            if level.recorder is not None:
+                recorded.append((x[j], share))
+                continue
             t = _dual.split(x[j])[1]
             ndim = max(np.ndim(value), np.ndim(share), t.ndim - 1)
             t = t.reshape(t.shape[:1] + (1,) * (ndim + 1 - t.ndim) + t.shape[1:])
             term = Storage.strong_product(self, share, t)
             tangent = term if tangent is None else tangent + term
+        if recorded:
+            return self._recorded(row.name, value, recorded, level)
         if tangent is None:
             return value
         if np.shape(value) != tangent.shape[1:]:
             value = np.broadcast_to(value, np.broadcast_shapes(np.shape(value), tangent.shape[1:])).copy()
             tangent = np.broadcast_to(tangent, tangent.shape[:1] + value.shape).copy()
         return _dual.wrap(value, tangent, level)
+
+    def _recorded(self, name: str, value: Any, shares: list[tuple[Any, Any]], level: Any) -> Any:
+        """A partial as a dual of an outer level that records: its value, and its derivatives by some duals."""
+        value = np.array(np.broadcast_arrays(value, *[share for _, share in shares])[0])
+        factors = [share for _, share in shares]
+
+        def pull(ws: list[Any]) -> list[Any]:
+            return [Storage.strong_product(self, share, ws[0]) for share in factors]
+
+        dual = _dual.fresh(value, level)
+        level.recorder.record(name, pull, [dual], [_dual.as_array(x) for x, _ in shares], [])
+        return _dual.finished(dual, value.ndim == 0)
 
     def strong_product(self, factor: Any, tangent: Any) -> Any:
         """Factor * tangent with strong zeros, decided by the values at the bottom."""

@@ -8,6 +8,9 @@ cdef class Recorder:
     gets, None if no operand is active. `writing` comes before any write to memory that exists already.
     """
 
+    def __cinit__(self, *args):
+        self.books = {}
+
     def __dealloc__(self):
         free(self.tape.node)
 
@@ -85,22 +88,92 @@ cdef NDualArray cell_view(NDualArray x, Py_ssize_t voff):
 
 cdef bint traced(NDualArray x) noexcept:
     """Whether something active was written to the memory of an array of a level that records."""
-    return not deepest(<NDualArray>x.device_t).buf.blank if type(x.device_t) is NDualArray else x.buf.traced
+    cdef Buffer book
+    if type(x.device_v) is not NDualArray:
+        return x.buf.traced
+    book = book_of(x, False)
+    return book is not None and book.traced
 
 
 cdef void trace(NDualArray x) noexcept:
     """Have the memory of an array known as active."""
-    if type(x.device_t) is NDualArray:
-        deepest(<NDualArray>x.device_t).buf.blank = False
+    if type(x.device_v) is NDualArray:
+        book_of(x, True).traced = True
     else:
         x.buf.traced = True
+
+
+cdef Buffer book_of(NDualArray x, bint make):
+    """What the tape of an inner level keeps of the memory of an array, which is that of a value one level down.
+
+    Its `towner` is the shadow; None if nothing is known and `make` does not say otherwise.
+    """
+    cdef Buffer memory = deepest(x).buf, found
+    cdef dict books = x.buf.level.recorder.books
+    cdef object key = <Py_ssize_t><PyObject*>memory
+    cdef object pair = books.get(key)
+    if pair is not None:
+        return <Buffer>(<tuple>pair)[1]
+    if not make:
+        return None
+    found = empty_buffer(x.buf.level)
+    books[key] = (memory, found)     # the memory stays, so that its address names no other
+    return found
+
+
+cdef NDualArray mirror_base(Py_ssize_t cells, int typenum, Level level):
+    """A row of zeros as an array of a level, whose lanes come with the first dual that is written."""
+    cdef NDualArray x
+    if level.outer is not None:
+        return nested_array(mirror_base(cells, typenum, level.outer), None if level.recorder is not None else blank_at(
+            level, (cells,), cnp.PyArray_DescrFromType(typenum)), level)
+    x = new_window(level, typenum, 1, &cells, 0, 0)
+    memset(x.buf.v, 0, x.buf.vbytes)
+    return x
+
+
+cdef NDualArray mirror(NDualArray base, NDualArray x):
+    """The part of a base that lies in it as a raw array lies in its buffer."""
+    return mirrored(base, x.ndim_, x.shape_, x.vs, x.voff, x.typenum, x.itemsize_)
+
+
+cdef NDualArray mirrored(NDualArray base, int ndim, const Py_ssize_t* shape, const Py_ssize_t* strides, Py_ssize_t offset,
+                         int typenum, int item):
+    cdef NDualArray y, t = None
+    cdef Py_ssize_t lane_shape[64]
+    cdef Py_ssize_t lane_strides[64]
+    cdef int i
+    if type(base.device_v) is NDualArray:
+        if type(base.device_t) is NDualArray:
+            lane_shape[0] = base.buf.level.width
+            lane_strides[0] = base.size_ * base.itemsize_
+            for i in range(ndim):
+                lane_shape[i + 1] = shape[i]
+                lane_strides[i + 1] = strides[i]
+            t = mirrored(<NDualArray>base.device_t, ndim + 1, lane_shape, lane_strides, offset, typenum, item)
+        return nested_array(mirrored(<NDualArray>base.device_v, ndim, shape, strides, offset, typenum, item), t,
+                            base.buf.level)
+    y = new_view(base, ndim)
+    y.voff = base.voff + offset
+    y.toff = base.toff + offset
+    y.typenum = typenum
+    y.itemsize_ = item
+    y.flags_ = 0
+    for i in range(ndim):
+        y.shape_[i] = shape[i]
+        y.vs[i] = y.ts[i] = strides[i]
+    update_flags(y)
+    return y
+
+
+cdef Row row_named(str name):
+    return <Row>_rows[name]
 
 
 cdef NDualArray untraced(object value, Level level):
     """A fresh value as an array of a level that records, of which nothing is known yet."""
     if level.outer is not None:
-        return nested_array(at_level(value, level.outer),
-                            blank_at(level, np.shape(bottom(value)), value.dtype), level)
+        return nested_array(at_level(value, level.outer), None, level)
     value = np.asarray(value)
     return adopt_array(value, np.empty((0, *value.shape), value.dtype), level, None, 0)
 
@@ -251,12 +324,12 @@ def lowered_view(NDualArray x not None):
     return lower_array(x)
 
 
-def view_among_lower(NDualArray x not None, value, lanes):
-    """The array whose value is a view of that of x, None if it is none; `lanes` makes the same view of its lanes."""
+def view_among_lower(NDualArray x not None, value):
+    """The array whose value is a view of that of x, None if it is none."""
     if isinstance(value, (tuple, list)):
-        if not value or view_among_lower(x, value[0], lambda t: lanes(t)[0]) is None:
+        if not value or view_among_lower(x, value[0]) is None:
             return None
-        return type(value)([view_among_lower(x, part, lambda t, k=k: lanes(t)[k]) for k, part in enumerate(value)])
+        return type(value)([view_among_lower(x, part) for part in value])
     if x.flags_ & NSCALAR:
         return None
     if x.device_v is None:
@@ -264,7 +337,7 @@ def view_among_lower(NDualArray x not None, value, lanes):
             return view_of(x, value)
         return None
     if same_memory(value, x.device_v):
-        return nested_array(value, lanes(x.device_t), x.buf.level)
+        return nested_array(value, None, x.buf.level)
     return None
 
 

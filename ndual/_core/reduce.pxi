@@ -156,7 +156,10 @@ cdef object reshape(NDualArray x, object shape, object order, object copy):
             update_flags(y)
             return y
     if nd_tls.tape != NULL:
-        return derived(x, lower_array(x).reshape(shape, order=order))
+        value = lower_array(x).reshape(shape, order=order)
+        if type(x.device_v) is NDualArray and same_memory(value, x.device_v) and not x.flags_ & NSCALAR:
+            return nested_array(value, None, x.buf.level)
+        return derived(x, value)
     value, tangent, lo = views_of(x)
     if order == "A":
         order = "F" if value.flags.fnc else "C"
@@ -194,6 +197,8 @@ cdef object transpose(NDualArray x, object axes):
     if sorted([a + n if a < 0 else a for a in axes]) != list(range(n)):
         raise ValueError(f"axes don't match array: expected a permutation of {n} axes; got {tuple(axes)}")
     axes = [a + n if a < 0 else a for a in axes]
+    if type(x.device_v) is NDualArray and x.device_t is None:
+        return nested_array(transpose(<NDualArray>x.device_v, axes), None, x.buf.level)
     if x.device_v is not None:
         return adopt_array(x.device_v.transpose(axes), x.device_t.transpose([0] + [a + 1 for a in axes]),
                            x.buf.level, x)
@@ -234,7 +239,10 @@ cdef object part(NDualArray x, bint imaginary):
     if nd_tls.tape != NULL:
         value = lower_array(x)
         if value.dtype.kind == "c":
-            return derived(x, value.imag if imaginary else value.real)
+            value = value.imag if imaginary else value.real
+            if type(x.device_v) is NDualArray and same_memory(value, x.device_v) and not x.flags_ & NSCALAR:
+                return nested_array(value, None, x.buf.level)
+            return derived(x, value)
         return (np.zeros_like(value)[()] if x.flags_ & NSCALAR else np.zeros_like(value)) if imaginary else x
     value, tangent, lo = views_of(x)
     if value.dtype.kind != "c":

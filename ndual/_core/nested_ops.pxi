@@ -1,0 +1,98 @@
+# What is done with arrays of inner levels: writes by index, and rows.
+
+cdef int nested_setitem(NDualArray x, tuple index, object value) except -1:
+    """x[index] = value, where an outer value is a constant to the level of x."""
+    cdef NDualArray source, v = <NDualArray>x.device_v, t
+    cdef Py_ssize_t k, extra
+    cdef tuple everywhere = (slice(None), *index)
+    if isinstance(value, (list, tuple)):
+        value = dispatch_sequence(value)
+    if type(value) is np.ndarray and (<cnp.ndarray>value).dtype.hasobject:
+        value = dispatch(np.stack, (list(value),), {})
+    value = not_inner(x.buf.level, value)
+    if x.buf.level.recorder is not None:
+        return record_nested_write(x, index, value)
+    t = <NDualArray>x.device_t
+    if not of_level(value, x.buf.level):
+        setitem(v, index, value)
+        if not deepest(t).buf.blank:
+            setitem(t, everywhere, 0.0)
+        return 0
+    source = as_dual_array(value)
+    extra = plain_value(v, False)[index].ndim - source.ndim_
+    setitem(v, index, source.device_v)
+    if any([is_advanced(item) and not isinstance(item, (int, np.integer)) for item in index]):
+        for k in range(x.buf.level.width):
+            setitem(getitem(t, (k, Ellipsis)), index, getitem(source.device_t, (k, Ellipsis)))
+        return 0
+    tangent = source.device_t
+    if extra:
+        shape = shape_tuple(<NDualArray>tangent)
+        shape = shape[:1] + ((1,) * extra + shape[1:] if extra > 0 else shape[1 - extra:])
+        tangent = reshape(<NDualArray>tangent, shape, "C", None)
+    setitem(t, everywhere, tangent)
+    return 0
+
+
+cdef int record_nested_write(NDualArray x, tuple index, object value) except -1:
+    """x[index] = value in a level that records: the value below, and what it means for the shadow."""
+    cdef NDualArray view = x
+    cdef NDualArray source = as_dual_array(value) if of_level(value, x.buf.level) else None
+    cdef bint advanced = any([is_advanced(item) and not isinstance(item, (int, np.integer)) for item in index])
+    if not advanced:
+        view = nested_view(x, index)
+    x.buf.level.recorder.writing(view)
+    setitem(<NDualArray>x.device_v, index, value if source is None else source.device_v)
+    if advanced:
+        return x.buf.level.recorder.scattered(x, index, source)
+    return x.buf.level.recorder.assigned(view, source)
+
+
+cdef NDualArray nested_view(NDualArray x, tuple index):
+    """The view of x at a basic index, an array also where it is one cell."""
+    if not any([item is Ellipsis for item in index]):
+        index += (Ellipsis,)
+    return nested_array(getitem(<NDualArray>x.device_v, index), None, x.buf.level)
+
+
+cdef object launch_nested(Row row, list operands, Level level, object dtype):
+    """A row of which an operand has duals inside: its NumPy form over these."""
+    cdef list values_ = [], lanes_ = []
+    cdef NDualArray x
+    for o in operands:
+        if type(o) is not NDualArray:
+            values_.append(o)
+            lanes_.append(None)
+            continue
+        x = <NDualArray>o
+        if x.buf.level is level:
+            values_.append(lower(x))
+            lanes_.append(None if level.recorder is not None else lanes_of(x) if x.device_v is None else peeled(<NDualArray>x.device_t))
+        else:
+            values_.append(unbox(x) if x.flags_ & NSCALAR else x)
+            lanes_.append(None)
+    if level.recorder is not None:
+        x = untraced(lower_value(row, values_, level, dtype), level)
+        level.recorder.formed(row, _nested_storage, operands, dtype, x)
+        return x
+    former = go_home(level.outer)
+    try:
+        value, tangent = _nested_storage.launch(row.spec, row.ufunc, values_, lanes_, level.width, dtype)
+    finally:
+        go_home(former)
+    return adopt_nested(value, tangent, level, None, -1)
+
+
+cdef object lower_value(Row row, list operands, Level level, object dtype):
+    """The value of a row over what its operands are one level down."""
+    for o in operands:
+        if type(o) is NDualArray or is_scalar(o):
+            if dtype is None and row.nin < 3:
+                return unary(row, operands[0]) if row.nin == 1 else binary(row, operands[0], operands[1])
+            return finish_out(row, general(row, tuple(operands), None, None, dtype), None, None)
+    former = go_home(level.outer)
+    try:
+        value = _nested_storage.launch(row.spec, row.ufunc, operands, [None] * len(operands), level.width, dtype)[0]
+    finally:
+        go_home(former)
+    return value
