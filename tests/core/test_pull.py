@@ -320,7 +320,7 @@ def test_an_operand_without_derivative_is_refused(kernels):
 def test_long_sums_are_exact_to_the_last_place(best_kernels, dtype):
     """A running sum would lose four digits here; float32 products are summed in double."""
     rng = np.random.default_rng(9)
-    n = 400_000
+    n = 600_000
     for shape, axes in (((n,), (0,)), ((n // 4, 4), (0,)), ((4, n // 4), (1,)), ((200, n // 200), (0, 1))):
         w = rng.uniform(0.5, 1, shape).astype(dtype)
         own = tuple(1 if k in axes else m for k, m in enumerate(shape))
@@ -330,6 +330,28 @@ def test_long_sums_are_exact_to_the_last_place(best_kernels, dtype):
         columns = np.moveaxis(w, axes, range(len(axes))).reshape(math.prod(shape[k] for k in axes), -1)
         exact = np.array([-math.fsum(map(float, column)) for column in columns.T]).reshape(own)
         np.testing.assert_allclose(t, exact.astype(dtype), rtol=4 * np.finfo(dtype).eps)
+
+
+@pytest.mark.parametrize("shape", [(8,), (400,), (8, 3), (3, 8), (2, 4, 5), (700, 40), (8, 700)])
+def test_float32_sums_keep_what_cancels(best_kernels, shape):
+    """Large numbers that cancel leave the small ones beside them, as in double."""
+    rng = np.random.default_rng(21)
+    for axis in range(len(shape)):
+        own = tuple(1 if k == axis else m for k, m in enumerate(shape))
+        w = np.where(rng.random(shape) < 0.5, 1.0, 2.0**-26).astype(np.float32)
+        w = np.concatenate([w, np.where(w == 1, np.float32(-1), w)], axis)
+        w = rng.permuted(w, axis=axis)
+        t = np.zeros(own, np.float32)
+        x = np.broadcast_to(np.ones(own, np.float32), w.shape)
+        assert best_kernels.pull("positive", [x], None, w, [stretch(t, w.shape)]) == 0
+        np.testing.assert_array_equal(t, w.sum(axis=axis, keepdims=True, dtype=float).astype(np.float32))
+
+
+@pytest.mark.parametrize("fresh", [False, True])
+def test_nothing_is_written_for_an_empty_shape(kernels, fresh):
+    x, w, t = np.broadcast_to(2.0, (3, 0)), np.ones((3, 0)), np.full((), 7.0)
+    assert kernels.pull("multiply", [x, w], None, w, [stretch(t, (3, 0)), None], [fresh, False]) == 0
+    assert t == 7.0
 
 
 def test_a_factor_stands_for_what_does_not_vary(best_kernels):

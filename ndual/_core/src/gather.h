@@ -6,7 +6,8 @@
 
 #include "strided.h"
 
-typedef union { double f64[ND_BLOCK]; float f32[ND_BLOCK]; } nd_block;
+/* Longer than it holds: blocks a whole page apart would hinder each other in the processor's tables of pending stores. */
+typedef union { double f64[ND_BLOCK + 24]; float f32[ND_BLOCK]; } nd_block;
 
 /* One number, n times. */
 static inline void nd_spread(size_t size, ptrdiff_t n, const char *number, void *block) {

@@ -90,7 +90,7 @@ typedef struct { char *t; const ptrdiff_t *ts; int fresh; } nd_shadow;
  * shadow is given, so that what an operand's stretched axes received is summed. Zero times anything is zero.
  * Of the operands only v and vs are read, and those of y, and only what `needs` of the wanted operands says; the rest
  * may be NULL. Shadows may be each other's memory (x * x), where the second adds to what the first assigned; they
- * overlap neither w nor the values. Returns 0, -1 or i + 1 as nd_map does. */
+ * overlap neither w nor the values. An empty shape writes nothing. Returns 0, -1 or i + 1 as nd_map does. */
 int nd_pull(const nd_isa *isa, int row, int dtype, int nin, const nd_in *in, const char *y, const ptrdiff_t *ys,
             const char *w, const ptrdiff_t *ws, const nd_shadow *to, int ndim, const ptrdiff_t *shape);
 

@@ -66,10 +66,9 @@ static inline unsigned nd_sources(const nd_job *job, const nd_term *term, int nt
 static const void *nd_spread_out(const nd_job *job, const nd_feed *feed, int s, ptrdiff_t n, nd_scratch *b) {
     if (feed[s].p == NULL) return &nd_nothing;
     if (!feed[s].same || n == 1) return feed[s].p;
-    if (b->held_of[s] != feed[s].p || b->held_to[s] < n) {
+    if (b->held_of[s] != feed[s].p) {
         nd_spread(job->size, n, feed[s].p, &b->held[s]);
         b->held_of[s] = feed[s].p;
-        b->held_to[s] = n;
     }
     return &b->held[s];
 }
@@ -205,8 +204,16 @@ static int nd_pull_flat(const nd_job *job, const nd_term *term, int nterms, nd_s
     return 1;
 }
 
-/* The cells of one shadow: along the kept axes, and along those that a result is spread over. */
-typedef struct { nd_geometry kept, spread, rows; nd_stream to, along; int fresh, negative, flat; } nd_target;
+/* The cells of one shadow: along the kept axes, and along those that a result is spread over (`rows`: all but the last of
+ * these). Structures of 64 axes are not copied whole: that takes as long as the arithmetic of a small array. */
+typedef struct {
+    nd_geometry kept, spread, rows;
+    const nd_stream *to;
+    nd_stream along;
+    int fresh, negative, flat;
+} nd_target;
+
+static inline void nd_set_out(const nd_geometry *g, nd_position *at) { memset(at->index, 0, g->ndim * sizeof *at->index); }
 
 /* One result, or a run of them `step` bytes apart, added along the spread axes; the inner loop takes the closer cells. */
 static void nd_give_along(const nd_job *job, const nd_target *t, char *to, ptrdiff_t step, ptrdiff_t n, const char *v,
@@ -215,7 +222,8 @@ static void nd_give_along(const nd_job *job, const nd_target *t, char *to, ptrdi
     const nd_geometry *g = one ? &t->rows : &t->spread;
     const ptrdiff_t width = wide ? (ptrdiff_t)sizeof(double) : job->size;
     for (ptrdiff_t k = 0; k < (one ? n : 1); k++, to += step, v += width) {
-        nd_position at = {{0}};
+        nd_position at;
+        nd_set_out(g, &at);
         for (ptrdiff_t q = 0; q < g->size; q++, nd_advance(g, &at, 1)) {
             char *cell = to + nd_offset(g, &t->along, &at);
             if (one) job->cells->give(t->spread.shape[inner], cell, t->along.stride[inner], v, wide, 1, t->negative,
@@ -226,13 +234,15 @@ static void nd_give_along(const nd_job *job, const nd_target *t, char *to, ptrdi
 }
 
 /* Results of n kept positions from `at` on. */
-static void nd_give(const nd_job *job, const nd_target *t, nd_position at, ptrdiff_t n, const char *v, int wide) {
+static void nd_give(const nd_job *job, const nd_target *t, const nd_position *from, ptrdiff_t n, const char *v, int wide) {
     const nd_geometry *g = &t->kept;
     const int inner = g->ndim - 1;
-    const ptrdiff_t step = t->to.stride[inner], width = wide ? (ptrdiff_t)sizeof(double) : job->size;
+    nd_position at;
+    memcpy(at.index, from->index, g->ndim * sizeof *at.index);
+    const ptrdiff_t step = t->to->stride[inner], width = wide ? (ptrdiff_t)sizeof(double) : job->size;
     while (n > 0) {
         ptrdiff_t run = g->shape[inner] - at.index[inner];
-        char *to = t->to.p + nd_offset(g, &t->to, &at);
+        char *to = t->to->p + nd_offset(g, t->to, &at);
         if (run > n || t->flat) run = n;
         if (t->spread.size == 1) job->cells->give(run, to, step, v, wide, 0, t->negative, t->fresh);
         else nd_give_along(job, t, to, step, run, v, wide);
@@ -248,20 +258,21 @@ static void nd_pull_elements(const nd_job *job, const nd_term *term, const nd_ta
                              ptrdiff_t count, nd_scratch *b) {
     double sums[ND_BLOCK];
     nd_feed feed[ND_SOURCES], c;
-    nd_position at = {{0}};
+    nd_position at;
     const int wide = summed > 1 || count > 1;
+    nd_set_out(&t->kept, &at);
     while (r->done < r->g.size) {
         ptrdiff_t n = nd_next(r, summed);
         nd_read(r, job->size, n, feed, b);
         nd_coefs(job, term, 1, feed, n, b, &c);
         if (t->flat && !wide) {
-            nd_deposit(job, term, c, feed[ND_W], n, t->to.p + (r->done - n) * job->size, b);
+            nd_deposit(job, term, c, feed[ND_W], n, t->to->p + (r->done - n) * job->size, b);
             continue;
         }
         nd_feed v = nd_product(job, term, c, feed[ND_W], n, &b->product);
         n /= summed;
         if (wide) job->cells->sums(v.p, summed, n, t->negative ? -(double)count : (double)count, sums);
-        nd_give(job, t, at, n, wide ? (const char *)sums : v.p, wide);
+        nd_give(job, t, &at, n, wide ? (const char *)sums : v.p, wide);
         nd_advance(&t->kept, &at, n);
     }
 }
@@ -272,8 +283,9 @@ static void nd_pull_rows(const nd_job *job, const nd_term *term, const nd_target
                          nd_scratch *b) {
     double levels[ND_LEVELS * ND_BLOCK], sums[ND_BLOCK];
     nd_feed feed[ND_SOURCES], c;
-    nd_position at = {{0}};
+    nd_position at;
     char *base[ND_SOURCES];
+    nd_set_out(&t->kept, &at);
     at.index[t->kept.ndim - 1] = start;
     for (int s = 0; s < ND_SOURCES; s++) base[s] = r->s[s].p;
     for (ptrdiff_t row = 0; row < t->kept.size / extent; row++, nd_advance(&t->kept, &at, extent)) {
@@ -288,7 +300,7 @@ static void nd_pull_rows(const nd_job *job, const nd_term *term, const nd_target
             nd_level(levels, m, blocks, sums);
         }
         nd_total(levels, m, blocks, t->negative ? -(double)count : (double)count, sums);
-        nd_give(job, t, at, m, (const char *)sums, 1);
+        nd_give(job, t, &at, m, (const char *)sums, 1);
     }
     for (int s = 0; s < ND_SOURCES; s++) r->s[s].p = base[s];
 }
@@ -324,13 +336,14 @@ static void nd_pull_walk(const nd_job *job, const nd_term *term, nd_scratch *b) 
     nd_coalesce(&t.kept, by_kept, ND_SOURCES + 1, job->ndim, kept, strides);
     t.along.p = by_kept[0].p;
     nd_coalesce(&t.spread, &t.along, 1, job->ndim, spread, strides);
-    t.to = by_kept[0];
-    t.to.p = t.along.p;
-    t.rows = t.spread;
-    t.rows.size /= t.rows.shape[--t.rows.ndim];
+    by_kept[0].p = t.along.p;
+    t.to = by_kept;
+    t.rows.ndim = t.spread.ndim - 1;
+    t.rows.size = t.spread.size / t.spread.shape[t.rows.ndim];
+    memcpy(t.rows.shape, t.spread.shape, t.rows.ndim * sizeof *t.rows.shape);
     t.fresh = term->fresh;
     t.negative = term->negative;
-    t.flat = t.spread.size == 1 && nd_contiguous(&t.kept, &t.to, job->size);
+    t.flat = t.spread.size == 1 && nd_contiguous(&t.kept, t.to, job->size);
     for (int s = 0; s < ND_SOURCES; s++) by_summed[1 + s].p = by_kept[1 + s].p;
     by_summed[0].p = (char *)&nd_nothing;
     strides[0] = distance;

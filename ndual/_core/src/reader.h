@@ -18,8 +18,9 @@ typedef struct { const char *p; int same; } nd_feed;
 typedef struct {
     nd_block d[ND_MAXIN], y, product;
     nd_block held[ND_SOURCES];         /* what was gathered, or one number, repeated */
-    const char *held_of[ND_SOURCES];   /* the address of that number, or of a row that was gathered over and over */
-    ptrdiff_t held_to[ND_SOURCES];     /* and how far it goes */
+    /* The address of that number, or of a row that was gathered over and over; it serves all blocks of a walk, whose first
+     * is the longest. */
+    const char *held_of[ND_SOURCES];
 } nd_scratch;
 
 /* The sources of one operand, walked in blocks over some axes. */
@@ -86,11 +87,9 @@ static void nd_read(nd_reader *r, ptrdiff_t size, ptrdiff_t n, nd_feed *feed, nd
             const ptrdiff_t step = from->stride[inner];
             feed[s].p = (char *)&b->held[s];
             if (!one_run) {
-                const int again = r->row[s] && r->at.index[inner] == 0;
-                if (again && b->held_of[s] == from->p && b->held_to[s] >= n) continue;
+                if (r->row[s] && b->held_of[s] == from->p) continue; /* such blocks start where a row does */
                 nd_transfer(0, size, &r->g, from, r->at, n, from->p, (char *)&b->held[s]);
-                b->held_of[s] = again ? from->p : NULL;
-                b->held_to[s] = n;
+                b->held_of[s] = r->row[s] ? from->p : NULL;
                 continue;
             }
             char *p = from->p + nd_offset(&r->g, from, &r->at);
