@@ -43,6 +43,7 @@ from ndual._core._dual cimport (
     nd_tape_node,
     nd_tape_room,
     pooled,
+    product_row,
     row_named,
     run_pull,
     same_view,
@@ -65,6 +66,7 @@ cnp.import_array()
 
 cdef object np_ndarray = np.ndarray
 cdef object np_add = np.add
+cdef object np_matmul = np.matmul
 cdef enum:
     HELD = 4096              # bytes from which on the values of what an entry names may be given back early
     COPIED = 32768           # bytes of a plain operand up to which a copy costs less than watching it

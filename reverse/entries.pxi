@@ -47,11 +47,12 @@ cdef int clear(NDualArray x, Tape tape) except -1:
 cdef class MapEntry(Entry):
     """A row of the table on real host arrays: operands s0 to s2, value s3."""
 
-    cdef Row row
+    cdef Row row               # whose pullback it is: a product where the partial was kept
+    cdef Row called            # what was called
     cdef int nin
 
     cdef str name(self):
-        return self.row.name
+        return self.called.name
 
     cdef int pull(self, Tape tape) except -1:
         cdef NDualArray out = self.out, t, x
@@ -232,15 +233,43 @@ cdef object lower_kept(NDualArray x, Tape tape):
 
 
 cdef int pull_product(Tape tape, object a, object b, NDualArray ta, NDualArray tb, object w) except -1:
-    """The cotangents of two factors of at most two axes; a and b are what is read of them."""
+    """The cotangents of two factors of one or two axes; a and b are what is read of them."""
     if ta is not None:
         b = values(<NDualArray>b) if type(b) is NDualArray else b
-        add_array(ta, tape, tape.transposes[0](np, w, like_value(ta), b))
+        if ta.ndim_ == 2 and b.ndim == 2:
+            add_product(tape, ta, w, b.T, 0, b)
+        else:
+            add_array(ta, tape, tape.transposes[0](np, w, like(ta), b))
     if tb is not None:
         a = values(<NDualArray>a) if type(a) is NDualArray else a
-        add_array(tb, tape, tape.transposes[1](np, w, a, like_value(tb)))
+        if tb.ndim_ == 2 and a.ndim == 2:
+            add_product(tape, tb, a.T, w, 1, a)
+        else:
+            add_array(tb, tape, tape.transposes[1](np, w, a, like(tb)))
     return 0
 
 
-cdef cnp.ndarray like_value(NDualArray x):
-    return values(x)
+cdef object like(NDualArray x):
+    """An array of the shape and type of x without memory."""
+    return np.broadcast_to(np.zeros((), cnp.PyArray_DescrFromType(x.typenum)), shape_of(x))
+
+
+cdef int add_product(Tape tape, NDualArray to, object left, object right, int place, object other) except -1:
+    """Add left @ right to a shadow, written straight into it if it is the first; zero times anything is zero."""
+    cdef bint first = False
+    cdef object t, total
+    if overlapping(to):
+        add_array(to, tape, np_matmul(left, right))
+        return 0
+    shadow(to, tape, &first)
+    t = shadow_array(to, tape)
+    g = np_matmul(left, right, t) if first else np_matmul(left, right)
+    total = np_add.reduce(g, None)
+    if not total - total == 0:       # the rule decides
+        w = right if place else left
+        g = tape.transposes[place](np, w, other if place else like(to), like(to) if place else other)
+        if first:
+            t[...] = g
+    if not first:
+        np_add(t, g, t)
+    return 0

@@ -78,7 +78,7 @@ cdef class Tape(Recorder):
         if boxed is not None:
             operands = tuple(boxed)
         entry = MapEntry.__new__(MapEntry)
-        entry.row = row
+        entry.row = entry.called = row
         entry.nin = row.nin
         for i in range(row.nin):
             obj = operands[i]
@@ -101,6 +101,15 @@ cdef class Tape(Recorder):
         if needs & 8:
             entry.s3 = True          # the value, once it is known
         return entry
+
+    cdef int sloped(self, Row row, NDualArray x, NDualArray slope, NDualArray out) except -1:
+        cdef MapEntry entry = MapEntry.__new__(MapEntry)
+        entry.called = row
+        entry.row = product_row()
+        entry.nin = 2
+        entry.t0 = held(x)
+        entry.s1 = slope
+        return self.add(entry, out)
 
     cdef int mapped(self, object entry, NDualArray out) except -1:
         cdef MapEntry e

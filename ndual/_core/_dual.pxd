@@ -50,6 +50,7 @@ cdef class Recorder:
     cdef dict books          # of an inner level: what is known of the memory of its values, by the buffer that they lie in
     cdef int begin(self, Level level) except -1
     cdef object operands(self, Row row, tuple operands)
+    cdef int sloped(self, Row row, NDualArray x, NDualArray slope, NDualArray out) except -1
     cdef int mapped(self, object entry, NDualArray out) except -1
     cdef int formed(self, Row row, object storage, list operands, object dtype, NDualArray out) except -1
     cdef int writing(self, NDualArray target) except -1
@@ -135,6 +136,7 @@ cdef class Row:
     cdef bint weak[2]                # a Python number beside this dtype leaves it the result; SciPy's loops may widen
     cdef bint flat                   # floor, sign …: no derivative with respect to any operand
     cdef unsigned char coef[3]       # how its partials are had
+    cdef bint slope                  # of one operand, its partial comes with the value and costs little more
     cdef unsigned char needs[3]      # what a pullback reads: bits 1, 2, 4 for the operands, 8 for the value
 
 
@@ -209,6 +211,7 @@ cdef object general(Row row, tuple args, object out, object mask, object dtype)
 cdef Row row_named(str name)
 cdef NDualArray box(object obj)
 cdef NDualArray snapshot(NDualArray x)
+cdef Row product_row()
 cdef NDualArray twin(NDualArray x)
 cdef object lower(NDualArray x)
 cdef object lower_array(NDualArray x)

@@ -125,6 +125,67 @@ def cholesky_lanes(cnp.ndarray factor, cnp.ndarray da):
     return out
 
 
+cdef int cholesky_back(nd_loop loop, cnp.ndarray factor, cnp.ndarray cotangent, cnp.ndarray out, real unused) except -1:
+    """S + S.T with half the diagonal, S = L^-T P L^-1 and P the halved lower triangle of L.T W, in blocks of rows."""
+    cdef Py_ssize_t n = cnp.PyArray_DIM(factor, 0), item = sizeof(real), row = n * item, s, e, w, i
+    cdef int size_class
+    cdef const real* lf = <const real*>cnp.PyArray_DATA(factor)
+    cdef const real* wf = <const real*>cnp.PyArray_DATA(cotangent)
+    cdef real* room = <real*>pooled((3 * n + 2 * FACTOR_BLOCK) * n * item, &size_class)
+    cdef real* inverse = room
+    cdef real* p = room + n * n
+    cdef real* m = room + 2 * n * n
+    cdef real* block = room + 3 * n * n
+    cdef real* q = block + FACTOR_BLOCK * FACTOR_BLOCK
+    cdef Py_ssize_t plain[2]
+    cdef Py_ssize_t turned[2]
+    cdef Py_ssize_t small[2]
+    plain[0], plain[1] = row, item
+    turned[0], turned[1] = item, row
+    memset(room, 0, 3 * n * n * item)
+    for s in range(0, n, FACTOR_BLOCK):
+        w = min(n - s, <Py_ssize_t>FACTOR_BLOCK)
+        small[0], small[1] = w * item, item
+        invert_lower(lf + s * n + s, n, block, w)
+        for i in range(w):
+            memcpy(inverse + (s + i) * n + s, block + i * w, w * item)
+        if s > 0:                # -D^-1 (L's row of blocks) (the inverse above)
+            gemm(loop, 1, w, s, s, <char*>(lf + s * n), 0, plain, <char*>inverse, 0, plain, <char*>q, s * item, item)
+            for i in range(w * w):
+                block[i] = -block[i]
+            plain[0] = s * item
+            gemm(loop, 1, w, w, s, <char*>block, 0, small, <char*>q, 0, plain, <char*>(inverse + s * n), row, item)
+            plain[0] = row
+    for s in range(0, n, FACTOR_BLOCK):
+        w = min(n - s, <Py_ssize_t>FACTOR_BLOCK)
+        e = s + w
+        gemm(loop, 1, w, n - s, e, <char*>(lf + s * n + s), 0, turned, <char*>(wf + s * n), 0, plain,
+             <char*>(p + s * n), row, item)
+        for i in range(w):
+            p[(s + i) * n + s + i] /= 2
+            memset(p + (s + i) * n + s + i + 1, 0, (w - i - 1) * item)
+        gemm(loop, 1, w, e, e, <char*>(p + s * n), 0, plain, <char*>inverse, 0, plain, <char*>(m + s * n), row, item)
+    for s in range(0, n, FACTOR_BLOCK):
+        w = min(n - s, <Py_ssize_t>FACTOR_BLOCK)
+        gemm(loop, 1, w, n - s, n, <char*>(inverse + s * n + s), 0, turned, <char*>(m + s * n), 0, plain,
+             <char*>(p + s * n), row, item)
+    mirror_halved(p, <real*>cnp.PyArray_DATA(out), n)
+    nd_pool_free(room, size_class)
+    return 0
+
+
+def cholesky_cotangent(cnp.ndarray factor, cnp.ndarray cotangent):
+    """The cotangent of the lower triangle that a Cholesky factor was made of, zeros above."""
+    cdef object out = np.empty_like(factor, order="C")
+    factor = np.ascontiguousarray(factor)
+    cotangent = np.ascontiguousarray(cotangent)
+    if factor.dtype == FLOAT64:
+        cholesky_back[double](_gemm[ND_F64], factor, cotangent, out, 0)
+    else:
+        cholesky_back[float](_gemm[ND_F32], factor, cotangent, out, 0)
+    return out
+
+
 cdef int triangle_fill(nd_loop loop, cnp.ndarray da, cnp.ndarray x, cnp.ndarray out, bint lower, bint unit,
                        real unused) except -1:
     cdef Py_ssize_t n = cnp.PyArray_DIM(x, 0), s, w, k, i, j, first, last

@@ -71,6 +71,8 @@ cdef object quick_map(Row row, NDualArray x, NDualArray y, const void* constant,
     cdef NDualArray r
     cdef int at = 0, nin = 1
     check_array(x)
+    if nd_tls.tape != NULL and row.slope and x.buf.traced and x.size_:
+        return map_slope(row, x)
     window(x, &ins[0].lo, &ins[0].hi)
     lo = ins[0].lo
     hi = ins[0].hi

@@ -16,6 +16,7 @@ cdef class Recorder:
 
     cdef int begin(self, Level level) except -1: raise NotImplementedError
     cdef object operands(self, Row row, tuple operands): raise NotImplementedError
+    cdef int sloped(self, Row row, NDualArray x, NDualArray slope, NDualArray out) except -1: raise NotImplementedError
     cdef int mapped(self, object entry, NDualArray out) except -1: raise NotImplementedError
     cdef int formed(self, Row row, object storage, list operands, object dtype, NDualArray out) except -1:
         raise NotImplementedError
@@ -77,6 +78,39 @@ cdef int store(NDualArray x, Py_ssize_t voff, double value, Py_ssize_t source) e
     node.at = at
     node.from_ = source
     return 0
+
+
+cdef double ONE64 = 1
+cdef float ONE32 = 1
+
+
+cdef Row product_row():
+    return ROW_MULTIPLY
+
+
+cdef NDualArray map_slope(Row row, NDualArray x):
+    """A row of one contiguous operand whose partial comes with the value, which the entry keeps instead of the operand.
+
+    The sine and cosine of a block are one computation, and a pullback would do it again.
+    """
+    cdef nd_in operand
+    cdef nd_out out
+    cdef Py_ssize_t stride = x.itemsize_, size = x.size_
+    cdef NDualArray r = new_window(x.buf.level, x.typenum, x.ndim_, x.shape_, 0, 0)
+    cdef NDualArray slope = new_window(x.buf.level, x.typenum, x.ndim_, x.shape_, 0, 0)
+    operand.v = vptr(x)
+    operand.vs = &stride
+    operand.t = <const char*>&ONE64 if x.itemsize_ == 8 else <const char*>&ONE32
+    operand.ts = NOWHERE
+    operand.lane = operand.lo = 0
+    operand.hi = 1
+    out.v = r.buf.v
+    out.t = slope.buf.v
+    out.vs = out.ts = &stride
+    out.lane = 0
+    run_kernel(row, x.typenum, 1, &operand, &out, 1, &size, 1)
+    recorder().sloped(row, x, slope, r)
+    return r
 
 
 cdef NDualArray cell_view(NDualArray x, Py_ssize_t voff):

@@ -66,6 +66,7 @@ def register_row(spec, ufunc):
     if row.index >= 0:
         for dtype in range(2):
             row.usable[dtype] = row.loops[dtype].fn != NULL or isa.rows[row.index].value_inside
+        row.slope = row.nin == 1 and isa.rows[row.index].value_inside and row.coef[0] == ND_COEF_ARRAY
         row.flat = all([isa.rows[row.index].coef[k] == ND_COEF_ZERO for k in range(row.nin)])
         for k in range(row.nin):
             row.coef[k] = isa.rows[row.index].coef[k]

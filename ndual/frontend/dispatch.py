@@ -301,6 +301,7 @@ def install() -> None:
     set_variables()
     registry.on_undefined(_core.note_undefined)
     registry.KERNELS["cholesky_lanes"] = _core.cholesky_lanes
+    registry.KERNELS["cholesky_cotangent"] = _core.cholesky_cotangent
     registry.KERNELS["tri_apply"] = _core.triangle_times_vector
     special: dict[str, Callable[..., Any]] = {
         "compress": _method("compress", 1),

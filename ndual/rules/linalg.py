@@ -216,6 +216,8 @@ def cholesky_lanes(xp: Any, factor: Any, da: Any) -> Any:
 
 def cholesky_cotangent(xp: Any, factor: Any, w: Any) -> Any:
     """The cotangent of the lower triangle that was read, zeros above (Murray 2016)."""
+    if factor.ndim == 2 and factor.size and host_char(xp, factor, w) is not None:
+        return KERNELS["cholesky_cotangent"](factor, w)
     inverse = tri_inverse(xp, factor)
     p = _halved(xp, xp.matmul(adjoint(xp, factor), w))
     s = xp.matmul(xp.matmul(adjoint(xp, inverse), p), inverse)
