@@ -77,6 +77,33 @@ def test_a_namespace_that_grew_is_looked_at_again():
         prepared(X[:2])
 
 
+def test_every_namespace_is_watched():
+    """A name is bound anew in each of many modules in turn: to a function that needs a stand-in, and back."""
+    source = "def f(x):\n    return step(inner(x)) if inner else step(x)"
+    spaces = [{"step": np.negative, "inner": None} for _ in range(12)]
+    for space, below in zip(spaces, [None, *spaces], strict=False):
+        exec(source, space)
+        space["inner"] = below and below["f"]
+    f = spaces[-1]["f"]
+    guard = intercept.room.guard(f, True)
+    prepared = ndual.prepare_jacobian(f, X[:2])
+    assert np.array_equal(prepared(X[:2])[1], np.eye(2))
+    helpers = {"solve": scipy.linalg.solve, "HALF": np.diag([2.0, 2.0])}
+    exec("def step(v):\n    return solve(HALF, v)", helpers)
+    for space in spaces:
+        assert guard.holds()
+        space["step"] = helpers["step"]
+        assert not guard.holds()
+        assert np.allclose(prepared(X[:2])[1], -np.eye(2) / 2)
+        space["step"] = np.negative
+        assert np.array_equal(prepared(X[:2])[1], np.eye(2))
+        space["unrelated"] = 1.0
+        assert guard.holds()
+        del spaces[0]["step"]
+        assert not guard.holds()
+        spaces[0]["step"] = np.negative
+
+
 def test_a_namespace_that_grows_in_the_call():
     namespace = {"np": np, "LOWER": LOWER}
     source = (

@@ -9,6 +9,13 @@ cdef extern from *:
     #define ND_NEW_CODE(f)
     #endif
 
+    /* A number that changes with every change of a dict, and is never used again; 0: there is none. */
+    #if PY_VERSION_HEX < 0x030C0000
+    #define ND_DICT_VERSION(d) (((PyDictObject *)(d))->ma_version_tag)
+    #else
+    #define ND_DICT_VERSION(d) ((unsigned long long)0)
+    #endif
+
     static ND_THREAD int nd_interception_off;        /* config(intercept=False) on this thread */
     static ND_THREAD int nd_variables_set;           /* see set_variables */
 
@@ -52,6 +59,7 @@ cdef extern from *:
     }
     """
     int nd_swap(object, object, object, object) except -1
+    unsigned long long nd_dict_version "ND_DICT_VERSION" (PyObject*) noexcept
     bint nd_interception_off
     bint nd_variables_set
 
@@ -170,6 +178,13 @@ def set_variables():
     nd_variables_set = True
 
 
+cdef inline bint is_still(PyObject* found, object value) except -1:
+    """Whether something found is what it was, None standing for nothing, or a stand-in for that."""
+    if found == <PyObject*>value or (found == NULL and value is None):
+        return True
+    return found != NULL and getattr(<object>found, "original", MISSING) is value
+
+
 cdef class Facts:
     """What was true when something was proved: (dict or cell, key or None, object) each, None for "nothing there".
 
@@ -188,6 +203,13 @@ cdef class Facts:
         self.writes = writes
         self.known = known
         self.facts = tuple(facts)
+        grouped = {}
+        for scope, key, value in self.facts:
+            if key is not None:
+                grouped.setdefault(id(scope), [scope]).extend((key, value))
+        self.dicts = tuple([tuple(group) for group in grouped.values()])
+        self.cells = tuple([fact for fact in self.facts if fact[1] is None])
+        memset(self.versions, 0, sizeof(self.versions))
         self.settle((), ())
         self.look_number = -1
 
@@ -226,18 +248,22 @@ cdef class Facts:
 
     cdef bint true(self) except -1:
         """Whether everything is as it was, whether or not that proves anything."""
-        cdef tuple fact
-        cdef PyObject* found
-        for fact in self.facts:
-            if fact[1] is None:
-                found = PyCell_GET(fact[0])
-            else:
-                found = PyDict_GetItemWithError(fact[0], fact[1])
-            if found == <PyObject*>fact[2] or (found == NULL and fact[2] is None):
-                continue
-            # A stand-in is as good as what it stands in for.
-            if found == NULL or getattr(<object>found, "original", MISSING) is not fact[2]:
+        cdef tuple facts
+        cdef Py_ssize_t i, k
+        cdef unsigned long long version
+        for facts in self.cells:
+            if not is_still(PyCell_GET(facts[0]), facts[2]):
                 return False
+        for i in range(len(self.dicts)):
+            facts = <tuple>self.dicts[i]
+            version = nd_dict_version(<PyObject*>facts[0])
+            if i < 8 and version != 0 and version == self.versions[i]:
+                continue
+            for k in range(1, len(facts), 2):
+                if not is_still(PyDict_GetItemWithError(facts[0], facts[k]), facts[k + 1]):
+                    return False
+            if i < 8:
+                self.versions[i] = version
         return True
 
     def holds(self):
