@@ -9,11 +9,18 @@ cdef extern from *:
     #define ND_NEW_CODE(f)
     #endif
 
-    /* A number that changes with every change of a dict, and is never used again; 0: there is none. */
+    /* A number that a dict has as long as it holds what it holds, and no other has; 0: there is none. After a stand-in
+       was put in and taken out, and nothing else happened in between, the dict holds what it held. */
     #if PY_VERSION_HEX < 0x030C0000
-    #define ND_DICT_VERSION(d) (((PyDictObject *)(d))->ma_version_tag)
+    static unsigned long long nd_version(PyObject *d) {
+        return PyDict_Check(d) ? ((PyDictObject *)d)->ma_version_tag : 0;
+    }
+    static void nd_set_version(PyObject *d, unsigned long long version) {
+        ((PyDictObject *)d)->ma_version_tag = version;
+    }
     #else
-    #define ND_DICT_VERSION(d) ((unsigned long long)0)
+    static unsigned long long nd_version(PyObject *d) { (void)d; return 0; }
+    static void nd_set_version(PyObject *d, unsigned long long version) { (void)d; (void)version; }
     #endif
 
     static ND_THREAD int nd_interception_off;        /* config(intercept=False) on this thread */
@@ -59,7 +66,8 @@ cdef extern from *:
     }
     """
     int nd_swap(object, object, object, object) except -1
-    unsigned long long nd_dict_version "ND_DICT_VERSION" (PyObject*) noexcept
+    unsigned long long nd_version(object) noexcept
+    void nd_set_version(object, unsigned long long) noexcept
     bint nd_interception_off
     bint nd_variables_set
 
@@ -88,6 +96,7 @@ cdef class Site:
     cdef readonly object scope, name, original, gate
     cdef Py_ssize_t count
     cdef bint there           # whether the stand-in was put in
+    cdef unsigned long long before, during
 
     def __init__(self, scope, name, original, gate):
         self.scope = scope
@@ -109,7 +118,9 @@ cdef int swap_in(tuple sites) except -1:
         site = <Site>sites[i]
         site.count += 1
         if site.count == 1:
+            site.before = nd_version(site.scope)
             site.there = nd_swap(site.scope, site.name, site.original, site.gate)
+            site.during = nd_version(site.scope)
     return 0
 
 
@@ -117,14 +128,18 @@ cdef int swap_out(tuple sites) except -1:
     global swapped
     cdef Site site
     cdef Py_ssize_t i
+    cdef bint alone
     if swapped > 0:
         swapped -= 1
-        for i in range(len(sites)):
+        for i in range(len(sites) - 1, -1, -1):
             site = <Site>sites[i]
             if site.count > 0:
                 site.count -= 1
                 if site.count == 0 and site.there:
+                    alone = site.during != 0 and nd_version(site.scope) == site.during
                     nd_swap(site.scope, site.name, site.gate, site.original)
+                    if alone:
+                        nd_set_version(site.scope, site.before)
     return 0
 
 
@@ -256,7 +271,7 @@ cdef class Facts:
                 return False
         for i in range(len(self.dicts)):
             facts = <tuple>self.dicts[i]
-            version = nd_dict_version(<PyObject*>facts[0])
+            version = nd_version(facts[0])
             if i < 8 and version != 0 and version == self.versions[i]:
                 continue
             for k in range(1, len(facts), 2):
