@@ -5,6 +5,7 @@ import importlib
 import os
 import pathlib
 import pickle
+import sys
 import threading
 import types
 
@@ -77,6 +78,33 @@ def test_a_namespace_that_grew_is_looked_at_again():
         prepared(X[:2])
 
 
+def test_every_namespace_is_watched():
+    """A name is bound anew in each of many modules in turn: to a function that needs a stand-in, and back."""
+    source = "def f(x):\n    return step(inner(x)) if inner else step(x)"
+    spaces = [{"step": np.negative, "inner": None} for _ in range(12)]
+    for space, below in zip(spaces, [None, *spaces], strict=False):
+        exec(source, space)
+        space["inner"] = below and below["f"]
+    f = spaces[-1]["f"]
+    guard = intercept.room.guard(f, True)
+    prepared = ndual.prepare_jacobian(f, X[:2])
+    assert np.array_equal(prepared(X[:2])[1], np.eye(2))
+    helpers = {"solve": scipy.linalg.solve, "HALF": np.diag([2.0, 2.0])}
+    exec("def step(v):\n    return solve(HALF, v)", helpers)
+    for space in spaces:
+        assert guard.holds()
+        space["step"] = helpers["step"]
+        assert not guard.holds()
+        assert np.allclose(prepared(X[:2])[1], -np.eye(2) / 2)
+        space["step"] = np.negative
+        assert np.array_equal(prepared(X[:2])[1], np.eye(2))
+        space["unrelated"] = 1.0
+        assert guard.holds()
+        del spaces[0]["step"]
+        assert not guard.holds()
+        spaces[0]["step"] = np.negative
+
+
 def test_a_namespace_that_grows_in_the_call():
     namespace = {"np": np, "LOWER": LOWER}
     source = (
@@ -103,6 +131,32 @@ def test_the_switch_is_one_threads_own(f):
             prepared(X[:2])
     assert right == [True]
     assert np.allclose(prepared(X[:2])[1], INVERSE.sum(0))
+
+
+def test_what_changes_in_the_call_is_seen_at_the_next():
+    """Somebody binds a name in the very namespace that holds a stand-in at that moment."""
+    namespace = {"np": np, "solve": scipy.linalg.solve, "LOWER": LOWER, "factor": 1.0}
+    exec("def f(x):\n    return factor * np.sum(solve(LOWER, x))", namespace)
+    prepared = ndual.prepare_gradient(namespace["f"], X[:2])
+    guard = intercept.room.guard(namespace["f"], True)
+    for value in (2.0, 3.0):
+        prepared(X[:2])
+        assert guard.known
+        met = []
+
+        def meddle(frame, event, argument, value=value, met=met):
+            if frame.f_code is namespace["f"].__code__ and event == "return":
+                met.append(type(namespace["solve"]))
+                namespace["factor"] = value
+
+        sys.setprofile(meddle)
+        try:
+            prepared(X[:2])
+        finally:
+            sys.setprofile(None)
+        assert met == [Gate]
+        assert np.allclose(prepared(X[:2])[1], value * INVERSE.sum(0))
+        assert [fact[2] for fact in guard.facts if fact[1] == "factor" and fact[0] is namespace] == [value]
 
 
 def test_nested_calls_share_a_place():

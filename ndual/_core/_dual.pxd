@@ -158,6 +158,10 @@ cdef class Facts:
     cdef readonly tuple facts
     cdef tuple sites, scopes
     cdef Py_ssize_t look_number
+    # The facts of each dict, one after another: names and objects. A dict whose number has not changed since they were
+    # true is not asked.
+    cdef tuple dicts, cells
+    cdef unsigned long long versions[8]
     cdef object __weakref__
     cdef bint hold(self) except -1
     cdef tuple enter(self)

@@ -9,6 +9,20 @@ cdef extern from *:
     #define ND_NEW_CODE(f)
     #endif
 
+    /* A number that a dict has as long as it holds what it holds, and no other has; 0: there is none. After a stand-in
+       was put in and taken out, and nothing else happened in between, the dict holds what it held. */
+    #if PY_VERSION_HEX < 0x030C0000
+    static unsigned long long nd_version(PyObject *d) {
+        return PyDict_Check(d) ? ((PyDictObject *)d)->ma_version_tag : 0;
+    }
+    static void nd_set_version(PyObject *d, unsigned long long version) {
+        ((PyDictObject *)d)->ma_version_tag = version;
+    }
+    #else
+    static unsigned long long nd_version(PyObject *d) { (void)d; return 0; }
+    static void nd_set_version(PyObject *d, unsigned long long version) { (void)d; (void)version; }
+    #endif
+
     static ND_THREAD int nd_interception_off;        /* config(intercept=False) on this thread */
     static ND_THREAD int nd_variables_set;           /* see set_variables */
 
@@ -52,6 +66,8 @@ cdef extern from *:
     }
     """
     int nd_swap(object, object, object, object) except -1
+    unsigned long long nd_version(object) noexcept
+    void nd_set_version(object, unsigned long long) noexcept
     bint nd_interception_off
     bint nd_variables_set
 
@@ -80,6 +96,7 @@ cdef class Site:
     cdef readonly object scope, name, original, gate
     cdef Py_ssize_t count
     cdef bint there           # whether the stand-in was put in
+    cdef unsigned long long before, during
 
     def __init__(self, scope, name, original, gate):
         self.scope = scope
@@ -101,7 +118,9 @@ cdef int swap_in(tuple sites) except -1:
         site = <Site>sites[i]
         site.count += 1
         if site.count == 1:
+            site.before = nd_version(site.scope)
             site.there = nd_swap(site.scope, site.name, site.original, site.gate)
+            site.during = nd_version(site.scope)
     return 0
 
 
@@ -109,14 +128,18 @@ cdef int swap_out(tuple sites) except -1:
     global swapped
     cdef Site site
     cdef Py_ssize_t i
+    cdef bint alone
     if swapped > 0:
         swapped -= 1
-        for i in range(len(sites)):
+        for i in range(len(sites) - 1, -1, -1):
             site = <Site>sites[i]
             if site.count > 0:
                 site.count -= 1
                 if site.count == 0 and site.there:
+                    alone = site.during != 0 and nd_version(site.scope) == site.during
                     nd_swap(site.scope, site.name, site.gate, site.original)
+                    if alone:
+                        nd_set_version(site.scope, site.before)
     return 0
 
 
@@ -170,6 +193,13 @@ def set_variables():
     nd_variables_set = True
 
 
+cdef inline bint is_still(PyObject* found, object value) except -1:
+    """Whether something found is what it was, None standing for nothing, or a stand-in for that."""
+    if found == <PyObject*>value or (found == NULL and value is None):
+        return True
+    return found != NULL and getattr(<object>found, "original", MISSING) is value
+
+
 cdef class Facts:
     """What was true when something was proved: (dict or cell, key or None, object) each, None for "nothing there".
 
@@ -188,6 +218,13 @@ cdef class Facts:
         self.writes = writes
         self.known = known
         self.facts = tuple(facts)
+        grouped = {}
+        for scope, key, value in self.facts:
+            if key is not None:
+                grouped.setdefault(id(scope), [scope]).extend((key, value))
+        self.dicts = tuple([tuple(group) for group in grouped.values()])
+        self.cells = tuple([fact for fact in self.facts if fact[1] is None])
+        memset(self.versions, 0, sizeof(self.versions))
         self.settle((), ())
         self.look_number = -1
 
@@ -226,18 +263,22 @@ cdef class Facts:
 
     cdef bint true(self) except -1:
         """Whether everything is as it was, whether or not that proves anything."""
-        cdef tuple fact
-        cdef PyObject* found
-        for fact in self.facts:
-            if fact[1] is None:
-                found = PyCell_GET(fact[0])
-            else:
-                found = PyDict_GetItemWithError(fact[0], fact[1])
-            if found == <PyObject*>fact[2] or (found == NULL and fact[2] is None):
-                continue
-            # A stand-in is as good as what it stands in for.
-            if found == NULL or getattr(<object>found, "original", MISSING) is not fact[2]:
+        cdef tuple facts
+        cdef Py_ssize_t i, k
+        cdef unsigned long long version
+        for facts in self.cells:
+            if not is_still(PyCell_GET(facts[0]), facts[2]):
                 return False
+        for i in range(len(self.dicts)):
+            facts = <tuple>self.dicts[i]
+            version = nd_version(facts[0])
+            if i < 8 and version != 0 and version == self.versions[i]:
+                continue
+            for k in range(1, len(facts), 2):
+                if not is_still(PyDict_GetItemWithError(facts[0], facts[k]), facts[k + 1]):
+                    return False
+            if i < 8:
+                self.versions[i] = version
         return True
 
     def holds(self):
