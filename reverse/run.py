@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
+from ndual.reverse._tape import Tape, TapeRun
 
 from ndual import _core
-from ndual.reverse._tape import Tape, TapeRun
 from ndual.reverse.apply import RULES, TRANSPOSES
 
 
