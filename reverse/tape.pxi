@@ -300,13 +300,13 @@ cdef class Tape(Recorder):
                 entry.s1 = beside[index].copy()
         return self.add(entry, x)
 
-    cdef int summed(self, NDualArray x, NDualArray out) except -1:
-        cdef SumEntry entry
-        if not x.buf.traced:
-            return 0
-        entry = SumEntry.__new__(SumEntry)
+    cdef Py_ssize_t summed(self, NDualArray x) except -1:
+        cdef SumEntry entry = SumEntry.__new__(SumEntry)
         entry.t0 = held(x)
-        return self.add(entry, out)
+        entry.node = self.tape.count
+        self.entries.append(entry)
+        self.note_entry()
+        return entry.node
 
     cdef int multiplied(self, object a, object b, NDualArray out) except -1:
         cdef ProductEntry entry = ProductEntry.__new__(ProductEntry)

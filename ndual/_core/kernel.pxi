@@ -62,7 +62,8 @@ cdef inline void aim(nd_in* operand, NDualArray x, Py_ssize_t first) noexcept:
         operand.hi -= first
 
 
-cdef object quick_map(Row row, NDualArray x, NDualArray y, const void* constant, bint constant_first, tuple given):
+cdef object quick_map(Row row, NDualArray x, NDualArray y, const void* constant, bint constant_first,
+                      object a, object b):
     """Contiguous operands of one shape: dual, dual∘dual, dual∘constant, constant∘dual."""
     cdef nd_in ins[2]
     cdef nd_out out
@@ -110,14 +111,14 @@ cdef object quick_map(Row row, NDualArray x, NDualArray y, const void* constant,
         nin = 2
     run_kernel(row, x.typenum, nin, ins, &out, 1, &size, hi - lo)
     if nd_tls.tape != NULL and not row.flat:
-        recorder().mapped(recorder().operands(row, given), r)
+        recorder().mapped(recorder().operands(row, (a,) if row.nin == 1 else (a, b)), r)
     return r
 
 
 cdef object unary(Row row, object a):
     cdef NDualArray r
     if type(a) is NDualArray and quick(row, <NDualArray>a):
-        return quick_map(row, <NDualArray>a, None, NULL, False, (a,))
+        return quick_map(row, <NDualArray>a, None, NULL, False, a, None)
     r = direct(row, 1, a, None, None)
     return general(row, (a,), None, None, None) if r is None else finish(r)
 
@@ -130,20 +131,20 @@ cdef object binary(Row row, object a, object b):
         if type(b) is NDualArray:
             if (quick(row, <NDualArray>b) and (<NDualArray>a).typenum == (<NDualArray>b).typenum
                     and same_dims(<NDualArray>a, <NDualArray>b)):
-                return quick_map(row, <NDualArray>a, <NDualArray>b, NULL, False, (a, b))
+                return quick_map(row, <NDualArray>a, <NDualArray>b, NULL, False, a, b)
         elif PyFloat_CheckExact(b) and row.weak[kernel_dtype((<NDualArray>a).typenum)]:
             c = PyFloat_AS_DOUBLE(b)
             if (<NDualArray>a).typenum == cnp.NPY_DOUBLE:
-                return quick_map(row, <NDualArray>a, None, &c, False, (a, b))
+                return quick_map(row, <NDualArray>a, None, &c, False, a, b)
             f = <float>c
-            return quick_map(row, <NDualArray>a, None, &f, False, (a, b))
+            return quick_map(row, <NDualArray>a, None, &f, False, a, b)
     elif type(b) is NDualArray and PyFloat_CheckExact(a) and quick(row, <NDualArray>b) \
             and row.weak[kernel_dtype((<NDualArray>b).typenum)]:
         c = PyFloat_AS_DOUBLE(a)
         if (<NDualArray>b).typenum == cnp.NPY_DOUBLE:
-            return quick_map(row, <NDualArray>b, None, &c, True, (a, b))
+            return quick_map(row, <NDualArray>b, None, &c, True, a, b)
         f = <float>c
-        return quick_map(row, <NDualArray>b, None, &f, True, (a, b))
+        return quick_map(row, <NDualArray>b, None, &f, True, a, b)
     r = direct(row, 2, a, b, None)
     if r is not None:
         return finish(r)

@@ -25,7 +25,7 @@ cdef class Recorder:
     cdef int assigned(self, NDualArray to, NDualArray source) except -1: raise NotImplementedError
     cdef int gathered(self, NDualArray x, tuple index, NDualArray out) except -1: raise NotImplementedError
     cdef int scattered(self, NDualArray x, tuple index, NDualArray source) except -1: raise NotImplementedError
-    cdef int summed(self, NDualArray x, NDualArray out) except -1: raise NotImplementedError
+    cdef Py_ssize_t summed(self, NDualArray x) except -1: raise NotImplementedError
     cdef int multiplied(self, object a, object b, NDualArray out) except -1: raise NotImplementedError
 
 
@@ -41,21 +41,25 @@ cdef inline nd_tape_node* new_node() except NULL:
     return nd_tls.tape.node + nd_tls.tape.count - 1
 
 
+cdef object number_at(double value, Py_ssize_t node):
+    """A number whose node is on the tape already."""
+    cdef CoDual s = nd_codual_new(<PyTypeObject*>CoDual)
+    s.level = nd_tls.id
+    s.v = value
+    s.node = node
+    return s
+
+
 cdef object load(NDualArray x, Py_ssize_t voff):
     """A cell of a float64 array, `voff` bytes from its first one, as a number."""
     cdef nd_tape_node* node
-    cdef CoDual s
     if x.buf.slot < 0:
         recorder().number(x.buf)
     node = new_node()
     node.a = ND_NODE_LOAD
     node.b = <int32_t>x.buf.slot
     node.at = x.voff + voff
-    s = nd_codual_new(<PyTypeObject*>CoDual)
-    s.level = nd_tls.id
-    s.v = (<double*>(vptr(x) + voff))[0]
-    s.node = nd_tls.tape.count - 1
-    return s
+    return number_at((<double*>(vptr(x) + voff))[0], nd_tls.tape.count - 1)
 
 
 cdef int store(NDualArray x, Py_ssize_t voff, double value, Py_ssize_t source) except -1:
@@ -361,9 +365,8 @@ def lowered_view(NDualArray x not None):
 def view_among_lower(NDualArray x not None, value):
     """The array whose value is a view of that of x, None if it is none."""
     if isinstance(value, (tuple, list)):
-        if not value or view_among_lower(x, value[0]) is None:
-            return None
-        return type(value)([view_among_lower(x, part) for part in value])
+        parts = [view_among_lower(x, part) if part.size else untraced(part, x.buf.level) for part in value]
+        return None if any([part is None for part in parts]) else type(value)(parts)
     if x.flags_ & NSCALAR:
         return None
     if x.device_v is None:

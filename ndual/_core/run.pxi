@@ -290,7 +290,7 @@ cdef class Run:
         self.claim()
         try:
             inputs = self.admit(primals)
-            given = inputs[:]
+            given = inputs if nd_tls.top == NULL else inputs[:]
             if not self.guard.hold():
                 sites = self.guard.enter()
                 if sites is not None:
@@ -304,7 +304,7 @@ cdef class Run:
                         lifted.append(inputs[i])
                     if self.constant_arrays and self.guard.writes:
                         self.lift_constants(inputs, level)
-                    level.inputs = inputs[:]
+                    level.inputs = inputs
                     if level.outer is not None:
                         mark_shared(inputs, given)
                     out = self.apply(self.call if call is None else call, inputs, level)
