@@ -2,7 +2,7 @@
 
 from ndual import errors
 from ndual._core.include import get_include
-from ndual.api import derivative, grad, jacfwd, jacobian, jvp, stop_gradient, value_and_grad
+from ndual.api import derivative, grad, jacfwd, jacobian, jacrev, jvp, stop_gradient, value_and_grad
 from ndual.config import config
 from ndual.errors import (
     AliasError,
@@ -20,6 +20,7 @@ from ndual.errors import (
 from ndual.frontend.dispatch import install as _install
 from ndual.frontend.lift import lift
 from ndual.prepare import prepare_derivative, prepare_gradient, prepare_jacobian
+from ndual.pullback import vjp
 from ndual.second import hessian, hvp, prepare_hessian
 
 _install()
@@ -46,6 +47,7 @@ __all__ = [
     "hvp",
     "jacfwd",
     "jacobian",
+    "jacrev",
     "jvp",
     "lift",
     "prepare_derivative",
@@ -54,4 +56,5 @@ __all__ = [
     "prepare_jacobian",
     "stop_gradient",
     "value_and_grad",
+    "vjp",
 ]

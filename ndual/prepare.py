@@ -13,7 +13,7 @@ from ndual.api import passes_of
 from ndual.chunk import check_chunk_size
 from ndual.errors import ArgumentValueError
 from ndual.outputs import Outputs
-from ndual.plan import Argnums, Plan, check_argnums, check_function, check_mode
+from ndual.plan import Argnums, Plan, check_argnums, check_forward, check_function, check_mode
 
 __all__ = ["prepare_derivative", "prepare_gradient", "prepare_jacobian"]
 
@@ -76,7 +76,10 @@ def _plan(
 ) -> Plan:  # fmt: skip
     operator = f"prepare_{outputs.operator}"
     check_function(f, operator)
-    check_mode(mode)
+    if jvp:
+        check_forward(mode, operator)
+    else:
+        check_mode(mode)
     if not args:
         raise ArgumentValueError(f"{operator} expects example arguments after the function; got none")
     chosen: Argnums = tuple(range(len(args))) if argnums is None else check_argnums(argnums)

@@ -42,6 +42,7 @@ from ndual._core._dual cimport (
     nd_shadow,
     nd_tape_node,
     nd_tape_room,
+    own_values,
     pooled,
     product_row,
     row_named,
@@ -60,7 +61,7 @@ from ndual._core._dual cimport (
 import numpy as np
 
 from ndual._core import _dual
-from ndual.errors import NdualError, NoRuleError
+from ndual.errors import NdualError, NoRuleError, UndefinedDerivativeError
 
 cnp.import_array()
 
@@ -74,5 +75,6 @@ cdef enum:
 include "shadows.pxi"
 include "entries.pxi"
 include "writes.pxi"
+include "frozen.pxi"
 include "tape.pxi"
 include "run.pxi"
