@@ -370,7 +370,7 @@ def _leaf_count(tree: Tree) -> int:
     return highest + 1
 
 
-def match(tree: Tree, tangent: Any, name: str, found: dict[int, Any]) -> None:
+def match(tree: Tree, tangent: Any, name: str, found: dict[int, Any], model: str = "as the argument is") -> None:
     """Collect the parts of a tangent or cotangent that belong to the leaves of a tree, of the same structure."""
     if isinstance(tree, Constant):
         return
@@ -383,8 +383,8 @@ def match(tree: Tree, tangent: Any, name: str, found: dict[int, Any]) -> None:
     elif tree.keys is not None or not isinstance(tangent, tuple | list) or len(tangent) != len(tree.children):
         keys = f" with the keys {', '.join(map(repr, tree.keys))}" if tree.keys is not None else ""
         raise ArgumentValueError(
-            f"{name}: expected a {tree.kind.__name__} of {len(tree.children)}{keys}, as the argument is; "
+            f"{name}: expected a {tree.kind.__name__} of {len(tree.children)}{keys}, {model}; "
             f"got {type(tangent).__name__}"
         )
     for key, child, part in zip(tree.keys or range(len(parts)), tree.children, parts, strict=True):
-        match(child, part, f"{name}[{key!r}]", found)
+        match(child, part, f"{name}[{key!r}]", found, model)

@@ -5,6 +5,7 @@ The work of a call is done by the run of a plan; here are the signatures, the co
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Self
 
@@ -28,6 +29,8 @@ class Prepared:
         self._progress = progress
         # The example arguments served their turn; keeping them would keep their memory.
         plan.values = []
+        if plan.reverse:
+            plan.run.spare = sys.maxsize
 
     def clone(self) -> Self:
         """The same, with buffers of its own."""
@@ -36,6 +39,8 @@ class Prepared:
     def __repr__(self) -> str:
         run, f = self._plan.run, self._plan.f
         name = getattr(f, "__qualname__", None) or repr(f)
+        if self._plan.reverse:
+            return f"<prepared {self.what} of {name}: mode reverse, passes 1, tape {run.nbytes} bytes>"
         return (
             f"<prepared {self.what} of {name}: mode forward, chunk {run.width}, passes {run.passes}, "
             f"{run.nbytes} bytes>"

@@ -39,7 +39,7 @@ class Pullback:
         if cotangent is ABSENT:
             cotangent = self._one()
         parts: dict[int, Any] = {}
-        match(self._tree, cotangent, "cotangent of the output", parts)
+        match(self._tree, cotangent, "cotangent of the output", parts, "as f returned it")
         ws = []
         for k, leaf in enumerate(self._outputs):
             w = parts[k]

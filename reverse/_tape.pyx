@@ -36,6 +36,7 @@ from ndual._core._dual cimport (
     deepest,
     empty_buffer,
     general,
+    live,
     lower,
     mirror,
     mirror_base,

@@ -41,11 +41,6 @@ class ReverseRun(TapeRun):
         self.keep = keep
         self.spare = spare
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes that the tape of the last run took."""
-        return self.memory
-
     def clone(self, call: Callable[..., Any]) -> ReverseRun:
         """A run for another thread."""
         return ReverseRun(
@@ -57,9 +52,14 @@ class ReverseRun(TapeRun):
         self, primals: Any, progress: Callable[[int], Iterable[int]] = range, call: Callable[..., Any] | None = None
     ) -> tuple[Any, Any, bool, bool]:
         """As the forward run: value, rows ``(dof, *value.shape)``, whether it is one dual, whether it compared values."""
-        tape, self.tape = self.tape or self.fresh(), None
+        tape, self.tape = self.tape, None
+        if tape is None:
+            tape = self.fresh()
+        before = _core.pool_info()["live"]
         try:
-            return self.several(self.record(primals, tape, call), tape, progress)
+            done = self.record(primals, tape, call)
+            self.note_bytes(before, tape)
+            return self.several(done, tape, progress)
         finally:
             self.put_back(tape)
 

@@ -203,6 +203,7 @@ cdef class Run:
 cdef nd_state* state() noexcept
 cdef Buffer empty_buffer(Level level)
 cdef int own_values(Buffer buffer) except -1
+cdef Py_ssize_t live() noexcept
 cdef void* pooled(Py_ssize_t nbytes, int* size_class) except NULL
 cdef void give_back(void* memory, int size_class) noexcept
 cdef cnp.ndarray values(NDualArray x)

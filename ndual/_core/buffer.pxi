@@ -209,6 +209,11 @@ cdef int own_values(Buffer buffer) except -1:
     return 0
 
 
+cdef Py_ssize_t live() noexcept:
+    """Bytes of the pool that are in use."""
+    return nd_pool.live
+
+
 cdef int own_copy(Buffer buffer) except -1:
     buffer.copy = pooled(buffer.vbytes, &buffer.copy_class)
     memcpy(buffer.copy, buffer.v, buffer.vbytes)
