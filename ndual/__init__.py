@@ -20,7 +20,7 @@ from ndual.errors import (
 from ndual.frontend.dispatch import install as _install
 from ndual.frontend.lift import lift
 from ndual.prepare import prepare_derivative, prepare_gradient, prepare_jacobian
-from ndual.pullback import vjp
+from ndual.pullback import linearize, vjp
 from ndual.second import hessian, hvp, prepare_hessian
 
 _install()
@@ -50,6 +50,7 @@ __all__ = [
     "jacrev",
     "jvp",
     "lift",
+    "linearize",
     "prepare_derivative",
     "prepare_gradient",
     "prepare_hessian",

@@ -220,7 +220,7 @@ class Plan:
                 args.append(leaves[k])
                 k += 1
             else:
-                n = _leaf_count(tree)
+                n = leaf_count(tree)
                 args.append(rebuild(tree, leaves[k : k + n]))
                 k += n
         return dispatch.entry(self.f)(*args, **(self.kwargs or {}))
@@ -297,7 +297,7 @@ class Plan:
                 results.append(parts[k])
                 k += 1
             else:
-                n = _leaf_count(tree)
+                n = leaf_count(tree)
                 results.append(rebuild_gradient(tree, parts[k : k + n]))
                 k += n
         return results[0] if isinstance(self.argnums, int) else tuple(results)
@@ -357,7 +357,7 @@ class Plan:
         return all(leaf.kind == SCALAR or leaf.shape == () for leaf in (self.leaves[k] for k in self.slots))
 
 
-def _leaf_count(tree: Tree) -> int:
+def leaf_count(tree: Tree) -> int:
     """How many different leaves a tree has."""
     highest = -1
     stack = [tree]

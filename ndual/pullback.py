@@ -1,4 +1,4 @@
-"""Pullbacks: a function run once, with its tape kept, and cotangents taken back through it as often as asked.
+"""A function run once, with its tape kept: cotangents taken back through it, and tangents forth, as often as asked.
 
 What runs and sweeps is the add-on of reverse mode, which is imported here on first use.
 """
@@ -14,16 +14,18 @@ from ndual import _core
 from ndual._core.run import as_lane
 from ndual.errors import ArgumentTypeError, ArgumentValueError
 from ndual.outputs import Outputs, describe, leaf_gradient
-from ndual.plan import Plan, check_function, match, name_of
-from ndual.structure import Branch, Flat, Leaf, Tree, leaf_of, rebuild
+from ndual.plan import Plan, check_function, leaf_count, match, name_of
+from ndual.structure import ARRAY, Branch, Flat, Leaf, Tree, leaf_of, rebuild, rebuild_gradient
 
-__all__ = ["vjp"]
+__all__ = ["linearize", "vjp"]
 
 ABSENT: Any = object()
 
 
-class Pullback:
-    """``pullback(cotangent)`` returns one cotangent for each primal; see :func:`vjp`."""
+class Linear:
+    """The derivative of a function at one point, as its tape."""
+
+    what = ""
 
     def __init__(self, plan: Plan, trace: Any, count: int) -> None:
         self._plan = plan
@@ -33,20 +35,55 @@ class Pullback:
         self._tree: Tree = 0 if single else trace.value.tree
         values = [trace.value] if single else trace.value.values
         names = paths(self._tree, "the output")
-        self._outputs: list[Leaf] = [leaf_of(v, name)[0] for v, name in zip(values, names, strict=True)]  # type: ignore[index]
+        self._outputs = [output_leaf(v, name) for v, name in zip(values, names, strict=True)]
+
+    def __repr__(self) -> str:
+        f, tape = self._plan.f, self._trace.tape
+        return f"<{self.what} of {getattr(f, '__qualname__', None) or repr(f)}: a tape of {len(tape)} operations>"
+
+
+class Push(Linear):
+    """``push(*tangents)`` returns the tangent of the output; see :func:`linearize`."""
+
+    what = "push"
+
+    def __call__(self, *tangents: Any) -> Any:
+        plan = self._plan
+        if len(tangents) != self._count:
+            raise ArgumentValueError(
+                f"push expects a tangent for each of the {self._count} primals; got {len(tangents)}. "
+                "Pass None for an argument that stays constant"
+            )
+        for i, tangent in enumerate(tangents):
+            if i not in plan.active and tangent is not None:
+                raise ArgumentTypeError(f"push expects None for {name_of(i)}, which holds no float; got {describe(tangent)}")
+        given: list[Any] = []
+        for i in plan.active:
+            tree, name = plan.trees.get(i, 0), f"tangent of {name_of(i)}"
+            given += leaf_parts(tree, tangents[i], name, "as the argument is")
+        leaves = [plan.leaves[k] for k in plan.slots]
+        found = self._trace.push(
+            [None if t is None else one_lane(leaf, t, "tangent") for leaf, t in zip(leaves, given, strict=True)]
+        )
+        zeros = zip(found, self._outputs, strict=True)
+        return rebuild_gradient(self._tree, [zero_of(leaf) if t is None else t for t, leaf in zeros])
+
+
+class Pullback(Linear):
+    """``pullback(cotangent)`` returns one cotangent for each primal; see :func:`vjp`."""
+
+    what = "pullback"
 
     def __call__(self, cotangent: Any = ABSENT) -> tuple[Any, ...]:
         if cotangent is ABSENT:
             cotangent = self._one()
-        parts: dict[int, Any] = {}
-        match(self._tree, cotangent, "cotangent of the output", parts, "as f returned it")
-        ws = []
-        for k, leaf in enumerate(self._outputs):
-            w = parts[k]
-            ws.append(None if w is None else as_lane(leaf, w, "cotangent")[0])
+        parts = leaf_parts(self._tree, cotangent, "cotangent of the output", "as f returned it")
+        ws = [
+            None if w is None else one_lane(leaf, w, "cotangent") for leaf, w in zip(self._outputs, parts, strict=True)
+        ]
         row = self._trace.pull(ws)
         found = self._plan.split(lambda leaf, part: leaf_gradient(leaf, part, False), row)
-        result = [None] * self._count
+        result: list[Any] = [None] * self._count
         for i, g in zip(self._plan.active, found, strict=True):
             result[i] = g
         return tuple(result)
@@ -65,9 +102,32 @@ class Pullback:
             "Pass one, with None for what has no cotangent"
         )
 
-    def __repr__(self) -> str:
-        f = self._plan.f
-        return f"<pullback of {getattr(f, '__qualname__', None) or repr(f)}: {self._trace.tape.nbytes} bytes of numbers>"
+
+def output_leaf(value: Any, name: str) -> Leaf:
+    """What is expected of a cotangent of an output."""
+    found = leaf_of(value, name)
+    assert found is not None, "outputs are taken apart into floats"
+    return found[0]
+
+
+def zero_of(leaf: Leaf) -> Any:
+    """The tangent of a constant output."""
+    return np.zeros(leaf.shape, leaf.dtype) if leaf.kind == ARRAY else leaf.dtype.type(0)  # type: ignore[union-attr]
+
+
+def one_lane(leaf: Leaf, t: Any, what: str) -> Any:
+    """A tangent or cotangent of a leaf, checked and cast; a number where the leaf is one."""
+    lane = as_lane(leaf, t, what)[0]
+    return lane[()] if leaf.kind != ARRAY and leaf.shape == () and not _core.is_dual(lane) else lane
+
+
+def leaf_parts(tree: Tree, given: Any, name: str, model: str) -> list[Any]:
+    """The parts of a tangent or cotangent for the leaves of a tree; None stands for none at all."""
+    if given is None:
+        return [None] * leaf_count(tree)
+    parts: dict[int, Any] = {}
+    match(tree, given, name, parts, model)
+    return [parts[k] for k in range(len(parts))]
 
 
 def paths(tree: Tree, name: str) -> Iterator[str]:
@@ -148,3 +208,47 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[An
     value = trace.value if trace.single else rebuild(trace.value.tree, trace.value.values)
     pullback = Pullback(plan, trace, len(primals))
     return (value, pullback, trace.value.aux) if has_aux else (value, pullback)
+
+
+def linearize(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
+    """Value of a function, and the map that takes tangents of its arguments to the tangent of its output.
+
+    Parameters
+    ----------
+    f : callable
+        Any function of numbers, arrays and containers of them. It runs once.
+    *primals
+        The arguments of `f`. Those that hold floats or complex numbers are differentiated.
+    has_aux : bool
+        `f` returns ``(output, aux)``; `aux` is handed back as it is.
+
+    Returns
+    -------
+    value, push
+        The output, and a callable: ``push(*tangents)`` takes one tangent for each primal, of its structure and shapes,
+        None for one that stays constant or holds no float, and returns that of the output. It may be called as often as
+        needed, at the price of the operations on tangents alone, and keeps copies of all that it needs. For one or
+        a few directions, :func:`jvp` costs less. With ``has_aux=True``, `aux` is a third entry.
+
+    Raises
+    ------
+    ArgumentTypeError
+        `f` is no function, or no primal holds a float.
+    ArgumentValueError
+        No primals are given; of the push: a tangent is missing, or has another shape or structure than its argument.
+    UnsupportedDtype
+        A primal has a dtype that carries no derivative.
+    NoRuleError, DerivativeLostError, UndefinedDerivativeError
+        `f` does what has no derivative; the message names its line.
+
+    Examples
+    --------
+    >>> import numpy as np, ndual
+    >>> value, push = ndual.linearize(lambda x: x * x, np.array([1.0, 3.0]))
+    >>> value.tolist(), push(np.array([1.0, 0.0])).tolist(), push(np.array([0.0, 1.0])).tolist()
+    ([1.0, 9.0], [2.0, 0.0], [0.0, 6.0])
+    """
+    plan, trace = traced(f, primals, has_aux, "linearize")
+    value = trace.value if trace.single else rebuild(trace.value.tree, trace.value.values)
+    push = Push(plan, trace, len(primals))
+    return (value, push, trace.value.aux) if has_aux else (value, push)

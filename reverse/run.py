@@ -154,6 +154,12 @@ class Trace:
             self.tape.backward([dual for dual, _ in given], [w for _, w in given])
             return self.tape.check(flat_gradient(self.tape, self._leaves, True))
 
+    def push(self, ts: list[Any]) -> list[Any]:
+        """The tangents of the outputs, None for constants, from those of the arguments (None: zero)."""
+        with self._lock:
+            self.tape.forward(self._leaves, ts)
+            return [None if dual is None else self.tape.check(self.tape.tangent(dual)) for dual in self.rows]
+
     def __del__(self) -> None:
         # Arrays of a tape are in circles that the collector does not see.
         self.tape.clear()

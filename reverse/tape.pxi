@@ -319,7 +319,7 @@ cdef class Tape(Recorder):
             entry.s0 = self.keep(a, 0)
         return self.add(entry, out)
 
-    def record(self, str label, function, list outputs, list targets, list saved):
+    def record(self, str label, function, list outputs, list targets, list saved, forward=None):
         """Append a structured rule: ``function(ws, *saved)`` returns a cotangent, or None, for every target.
 
         Saved arrays of this level are watched, and given to the function one level down.
@@ -327,6 +327,7 @@ cdef class Tape(Recorder):
         cdef RuleEntry entry = RuleEntry.__new__(RuleEntry)
         entry.label = label
         entry.function = function
+        entry.forward = forward
         entry.targets = [held(<NDualArray>target) for target in targets]
         entry.outputs = [None if out is None else held(<NDualArray>out) for out in outputs]
         entry.saved = [self.keep_foreign(obj, i) for i, obj in enumerate(saved)]
@@ -336,7 +337,29 @@ cdef class Tape(Recorder):
         self.entries.append(entry)
         self.note_entry()
 
-    # The sweep.
+    # The sweeps.
+
+    def forward(self, list leaves, list tangents):
+        """One sweep from tangents of the arguments, None for zero; :meth:`tangent` then has those of the results."""
+        cdef PyObject* former = state().swept
+        state().swept = <PyObject*>self.level
+        try:
+            push_all(self, leaves, tangents)
+        finally:
+            state().swept = former
+
+    def tangent(self, x):
+        """The tangent of a result after a sweep, as an array or number of its own one level down."""
+        cdef NDualArray a
+        if type(x) is CoDual:
+            return np.float64(self.adjoint[(<CoDual>x).node])
+        a = <NDualArray>x
+        if absent(a, self):
+            value = np.zeros(shape_of(a), cnp.PyArray_DescrFromType(a.typenum))
+        else:
+            value = cotangent(a, self).copy()
+        return value[()] if a.flags_ & NSCALAR else value
+
 
     def backward(self, outputs, cotangents):
         """One sweep from the cotangents of some results; :meth:`gradient` then has those of the arguments."""
