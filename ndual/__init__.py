@@ -2,7 +2,7 @@
 
 from ndual import errors
 from ndual._core.include import get_include
-from ndual.api import derivative, grad, jacfwd, jacobian, jvp, stop_gradient, value_and_grad
+from ndual.api import derivative, grad, jacfwd, jacobian, jacrev, jvp, stop_gradient, value_and_grad
 from ndual.config import config
 from ndual.errors import (
     AliasError,
@@ -20,6 +20,7 @@ from ndual.errors import (
 from ndual.frontend.dispatch import install as _install
 from ndual.frontend.lift import lift
 from ndual.prepare import prepare_derivative, prepare_gradient, prepare_jacobian
+from ndual.pullback import linearize, vjp
 from ndual.second import hessian, hvp, prepare_hessian
 
 _install()
@@ -46,12 +47,15 @@ __all__ = [
     "hvp",
     "jacfwd",
     "jacobian",
+    "jacrev",
     "jvp",
     "lift",
+    "linearize",
     "prepare_derivative",
     "prepare_gradient",
     "prepare_hessian",
     "prepare_jacobian",
     "stop_gradient",
     "value_and_grad",
+    "vjp",
 ]

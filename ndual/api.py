@@ -13,9 +13,9 @@ from ndual.chunk import check_chunk_size
 from ndual.errors import ArgumentTypeError, ArgumentValueError, NdualError
 from ndual.frontend.intercept import cached
 from ndual.outputs import Outputs, describe, lower
-from ndual.plan import Argnums, Plan, check_argnums, check_function, check_mode, name_of
+from ndual.plan import Argnums, Plan, check_argnums, check_forward, check_function, check_mode, name_of
 
-__all__ = ["derivative", "grad", "jacfwd", "jacobian", "jvp", "stop_gradient", "value_and_grad"]
+__all__ = ["derivative", "grad", "jacfwd", "jacobian", "jacrev", "jvp", "stop_gradient", "value_and_grad"]
 
 
 def passes_of(progress: bool, what: str) -> Callable[[int], Iterable[int]]:
@@ -74,8 +74,8 @@ def jvp(
     >>> float(value), float(tangent)
     (5.0, 2.0)
     """
-    if mode != "auto":
-        check_mode(mode)
+    if mode not in ("auto", "forward"):
+        check_forward(mode, "jvp")
     guard = cached(f)
     if guard is not None and not has_aux and type(primals) is tuple and type(tangents) is tuple:
         plans: dict[Any, Plan] = guard.plans
@@ -332,6 +332,36 @@ def jacfwd(
     [[1.0]]
     """
     return _jacobian(f, argnums, has_aux, "forward", chunk_size, holomorphic, progress, "jacfwd")
+
+
+def jacrev(
+    f: Callable[..., Any], argnums: int | Sequence[int] = 0, *, has_aux: bool = False, holomorphic: bool = False,
+    progress: bool = False,
+) -> Callable[..., Any]:  # fmt: skip
+    """The Jacobian in reverse mode: :func:`jacobian` with ``mode="reverse"``.
+
+    Parameters
+    ----------
+    f, argnums, has_aux, holomorphic, progress
+        As in :func:`jacobian`.
+
+    Returns
+    -------
+    callable
+        Takes the arguments of `f` and returns arrays of shape ``(*output.shape, *argument.shape)``. `f` runs once.
+
+    Raises
+    ------
+    ArgumentTypeError, ArgumentValueError, UnsupportedDtype, NoRuleError, DerivativeLostError
+        As :func:`jacobian`.
+
+    Examples
+    --------
+    >>> import numpy as np, ndual
+    >>> ndual.jacrev(lambda x: np.array([x @ x, x[0]]))(np.array([3.0, 4.0])).tolist()
+    [[6.0, 8.0], [1.0, 0.0]]
+    """
+    return _jacobian(f, argnums, has_aux, "reverse", None, holomorphic, progress, "jacrev")
 
 
 def derivative(

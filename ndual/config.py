@@ -45,7 +45,7 @@ def _check(key: str, value: Any) -> None:
 def _apply(values: dict[str, Any]) -> None:
     for key, value in values.items():
         setattr(settings, key, value)
-        if key in ("exact", "debug"):
+        if key in ("exact", "debug", "copy_constants"):
             _core.set_flags(**{key: value})
         elif key == "intercept":
             set_interception(value)

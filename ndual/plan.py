@@ -65,6 +65,15 @@ def check_mode(mode: Any) -> str:
     return mode
 
 
+def check_forward(mode: Any, operator: str) -> None:
+    """Refuse a mode in which no tangents can be taken."""
+    if check_mode(mode) == "reverse":
+        raise ArgumentValueError(
+            f"{operator} expects mode='auto' or mode='forward': tangents are carried forward; got 'reverse'. "
+            "Leave mode out, or use vjp for cotangents"
+        )
+
+
 def check_argnums(argnums: Any) -> Argnums:
     """Argnums as an int or a tuple of different ints."""
     if isinstance(argnums, list | tuple):
@@ -211,7 +220,7 @@ class Plan:
                 args.append(leaves[k])
                 k += 1
             else:
-                n = _leaf_count(tree)
+                n = leaf_count(tree)
                 args.append(rebuild(tree, leaves[k : k + n]))
                 k += n
         return dispatch.entry(self.f)(*args, **(self.kwargs or {}))
@@ -265,11 +274,11 @@ class Plan:
                 found.append(tangent)
             else:
                 part: dict[int, Any] = {}
-                _match(tree, tangent, f"tangent of {name_of(i)}", part)
+                match(tree, tangent, f"tangent of {name_of(i)}", part)
                 found.extend(part[k] for k in range(len(part)))
         return found
 
-    def _split(self, build: Callable[[Leaf, Any], Any], rows: Any) -> Any:
+    def split(self, build: Callable[[Leaf, Any], Any], rows: Any) -> Any:
         """One result for each differentiated argument, in its structure; `rows` has the directions first."""
         parts, low = [], 0
         for k, size in zip(self.slots, self.sizes, strict=True):
@@ -288,7 +297,7 @@ class Plan:
                 results.append(parts[k])
                 k += 1
             else:
-                n = _leaf_count(tree)
+                n = leaf_count(tree)
                 results.append(rebuild_gradient(tree, parts[k : k + n]))
                 k += n
         return results[0] if isinstance(self.argnums, int) else tuple(results)
@@ -313,7 +322,7 @@ class Plan:
             rows = rows[0]
             if rows is None:
                 rows = np.zeros(self.run.dof, np.complex128 if self.holomorphic else np.float64)
-        return value, self._split(lambda leaf, part: leaf_gradient(leaf, part, self.holomorphic), rows)
+        return value, self.split(lambda leaf, part: leaf_gradient(leaf, part, self.holomorphic), rows)
 
     def jacobian(
         self, values: Any, progress: Callable[[int], Iterable[int]] = range, call: Callable[..., Any] | None = None
@@ -326,10 +335,10 @@ class Plan:
         if single:
             if self.single and rows.ndim <= 2 and len(self.leaves[self.slots[0]].shape) == 1:
                 return value, rows.T
-            return value, self._split(leaf_jacobian, rows)
+            return value, self.split(leaf_jacobian, rows)
         self.outputs.warn(rows, compared)
         blocks = [
-            self._split(leaf_jacobian, np.zeros((self.run.dof, *np.shape(v)), np.asarray(v).dtype) if r is None else r)
+            self.split(leaf_jacobian, np.zeros((self.run.dof, *np.shape(v)), np.asarray(v).dtype) if r is None else r)
             for v, r in zip(value.values, rows, strict=True)
         ]
         whole = rebuild(value.tree, value.values)
@@ -348,7 +357,7 @@ class Plan:
         return all(leaf.kind == SCALAR or leaf.shape == () for leaf in (self.leaves[k] for k in self.slots))
 
 
-def _leaf_count(tree: Tree) -> int:
+def leaf_count(tree: Tree) -> int:
     """How many different leaves a tree has."""
     highest = -1
     stack = [tree]
@@ -361,7 +370,8 @@ def _leaf_count(tree: Tree) -> int:
     return highest + 1
 
 
-def _match(tree: Tree, tangent: Any, name: str, found: dict[int, Any]) -> None:
+def match(tree: Tree, tangent: Any, name: str, found: dict[int, Any], model: str = "as the argument is") -> None:
+    """Collect the parts of a tangent or cotangent that belong to the leaves of a tree, of the same structure."""
     if isinstance(tree, Constant):
         return
     if isinstance(tree, int):
@@ -373,8 +383,8 @@ def _match(tree: Tree, tangent: Any, name: str, found: dict[int, Any]) -> None:
     elif tree.keys is not None or not isinstance(tangent, tuple | list) or len(tangent) != len(tree.children):
         keys = f" with the keys {', '.join(map(repr, tree.keys))}" if tree.keys is not None else ""
         raise ArgumentValueError(
-            f"{name}: expected a {tree.kind.__name__} of {len(tree.children)}{keys}, as the argument is; "
+            f"{name}: expected a {tree.kind.__name__} of {len(tree.children)}{keys}, {model}; "
             f"got {type(tangent).__name__}"
         )
     for key, child, part in zip(tree.keys or range(len(parts)), tree.children, parts, strict=True):
-        _match(child, part, f"{name}[{key!r}]", found)
+        match(child, part, f"{name}[{key!r}]", found, model)

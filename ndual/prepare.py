@@ -5,6 +5,7 @@ The work of a call is done by the run of a plan; here are the signatures, the co
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Self
 
@@ -13,7 +14,7 @@ from ndual.api import passes_of
 from ndual.chunk import check_chunk_size
 from ndual.errors import ArgumentValueError
 from ndual.outputs import Outputs
-from ndual.plan import Argnums, Plan, check_argnums, check_function, check_mode
+from ndual.plan import Argnums, Plan, check_argnums, check_forward, check_function, check_mode
 
 __all__ = ["prepare_derivative", "prepare_gradient", "prepare_jacobian"]
 
@@ -28,6 +29,8 @@ class Prepared:
         self._progress = progress
         # The example arguments served their turn; keeping them would keep their memory.
         plan.values = []
+        if plan.reverse:
+            plan.run.spare = sys.maxsize
 
     def clone(self) -> Self:
         """The same, with buffers of its own."""
@@ -36,6 +39,8 @@ class Prepared:
     def __repr__(self) -> str:
         run, f = self._plan.run, self._plan.f
         name = getattr(f, "__qualname__", None) or repr(f)
+        if self._plan.reverse:
+            return f"<prepared {self.what} of {name}: mode reverse, passes 1, tape {run.nbytes} bytes>"
         return (
             f"<prepared {self.what} of {name}: mode forward, chunk {run.width}, passes {run.passes}, "
             f"{run.nbytes} bytes>"
@@ -76,7 +81,10 @@ def _plan(
 ) -> Plan:  # fmt: skip
     operator = f"prepare_{outputs.operator}"
     check_function(f, operator)
-    check_mode(mode)
+    if jvp:
+        check_forward(mode, operator)
+    else:
+        check_mode(mode)
     if not args:
         raise ArgumentValueError(f"{operator} expects example arguments after the function; got none")
     chosen: Argnums = tuple(range(len(args))) if argnums is None else check_argnums(argnums)

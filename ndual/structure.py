@@ -177,11 +177,12 @@ class Flat:
     """One argument, flattened: its tree, its leaves and their values.
 
     An array that occurs twice is one leaf, so that it is one object again inside the function and in the gradient.
+    With `needed`, an argument without leaves is an error.
     """
 
     __slots__ = ("_index", "_open", "leaves", "name", "tree", "values")
 
-    def __init__(self, value: Any, name: str) -> None:
+    def __init__(self, value: Any, name: str, needed: bool = True) -> None:
         self.name = name
         self.leaves: list[Leaf] = []
         self.values: list[Any] = []
@@ -189,7 +190,7 @@ class Flat:
         self._open: set[int] = set()
         found = leaf_of(value, name)
         self.tree: Tree = self._add(*found) if found else self._grow(value, name)
-        if not self.leaves:
+        if needed and not self.leaves:
             raise ArgumentTypeError(_no_float(value, name))
 
     def _add(self, leaf: Leaf, value: Any) -> int:

@@ -36,12 +36,14 @@ from ndual._core._dual cimport (
     deepest,
     empty_buffer,
     general,
+    live,
     lower,
     mirror,
     mirror_base,
     nd_shadow,
     nd_tape_node,
     nd_tape_room,
+    own_values,
     pooled,
     product_row,
     row_named,
@@ -60,7 +62,7 @@ from ndual._core._dual cimport (
 import numpy as np
 
 from ndual._core import _dual
-from ndual.errors import NdualError, NoRuleError
+from ndual.errors import NdualError, NoRuleError, UndefinedDerivativeError
 
 cnp.import_array()
 
@@ -74,5 +76,7 @@ cdef enum:
 include "shadows.pxi"
 include "entries.pxi"
 include "writes.pxi"
+include "frozen.pxi"
 include "tape.pxi"
+include "push.pxi"
 include "run.pxi"

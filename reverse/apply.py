@@ -16,7 +16,7 @@ from ndual._core import forward
 from ndual._core.nested import call
 from ndual.rules import registry
 from ndual.rules.registry import Bilinear, Linear, Rule, Structured
-from ndual.rules.support import array_of
+from ndual.rules.support import array_of, sum_of_products
 
 Result = Any
 
@@ -26,10 +26,14 @@ def like(x: Any) -> np.ndarray:
     return np.broadcast_to(np.zeros((), x.dtype), np.shape(_core.bottom(x)))
 
 
-def _finish(label: str, y: Any, level: Any, pull: Callable[..., Any], targets: list[Any], saved: list[Any]) -> Result:
-    """Results as duals of the level, with an entry that takes their cotangents to the targets.
+def _finish(
+    label: str, y: Any, level: Any, pull: Callable[..., Any], push: Callable[..., Any], targets: list[Any],
+    saved: list[Any],
+) -> Result:  # fmt: skip
+    """Results as duals of the level, with an entry that takes their cotangents to the targets, and tangents back.
 
-    ``pull(w, *saved)`` gets the cotangent of the result, a list of them where there are several.
+    ``pull(w, *saved)`` gets the cotangent of the result, a list of them where there are several; ``push(ts, *saved)``
+    gets those tangents of the targets, one lane each, that are not zero, and returns that of the result in one lane.
     """
     several = isinstance(y, tuple | list)
     parts = list(y) if several else [y]
@@ -43,7 +47,11 @@ def _finish(label: str, y: Any, level: Any, pull: Callable[..., Any], targets: l
         ws = [zero if w is None else w for w, zero in zip(ws, zeros, strict=True)]
         return pull(ws if several else ws[0], *kept)
 
-    level.recorder.record(label, _home(function, level), duals, targets, saved)
+    def forward(ts: list[Any], *kept: Any) -> list[Any]:
+        found = push([None if t is None else t[None] for t in ts], *kept)
+        return [None if t is None else t[0] for t in (found if several else [found])]
+
+    level.recorder.record(label, _home(function, level), duals, targets, saved, _home(forward, level))
     results = [
         part if dual is None else _core.finished(dual, not isinstance(_core.bottom(part), np.ndarray))
         for part, dual in zip(parts, duals, strict=True)
@@ -87,11 +95,15 @@ def _linear(rule: Linear, function: Any, args: tuple[Any, ...], kwargs: dict[str
     if not isinstance(y, tuple | list) and rule.lanes(xp, shape[None], shape, *rest, **keywords) is None:
         _core.compared(x)
         return y
+    rest, keywords = forward.copies((rest, keywords))
 
     def pull(w: Any) -> Any:
         return (rule.transpose(xp, w, shape, *rest, **keywords),)
 
-    return _finish(rule.name, y, level, pull, [array], [])
+    def push(ts: list[Any]) -> Any:
+        return rule.lanes(xp, ts[0], shape, *rest, **keywords)
+
+    return _finish(rule.name, y, level, pull, push, [array], [])
 
 
 def _bilinear(rule: Bilinear, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], level: Any) -> Result:
@@ -105,12 +117,25 @@ def _bilinear(rule: Bilinear, function: Any, args: tuple[Any, ...], kwargs: dict
     y = call(function, (*values, *rest), keywords)
     # The cotangent of one factor reads the other one.
     saved = [operands[i] if active[1 - i] else like(values[i]) for i in (0, 1)]
+    rest, keywords = forward.copies((rest, keywords))
 
     def pull(w: Any, a: Any, b: Any) -> Any:
         return [rule.transposes[i](xp, w, a, b, *rest, **keywords) for i in (0, 1) if active[i]]
 
+    def push(ts: list[Any], a: Any, b: Any) -> Any:
+        left, right = (ts[0] if active[0] else None, ts[-1] if active[1] else None)
+
+        def terms() -> Any:
+            found = None if left is None else rule.lanes(xp, left, b, True, False, *rest, **keywords)
+            if right is None:
+                return found
+            more = rule.lanes(xp, a, right, False, True, *rest, **keywords)
+            return more if found is None else found + more
+
+        return sum_of_products(xp, terms)
+
     targets = [o for o, is_on in zip(operands, active, strict=True) if is_on]
-    return _finish(rule.name, y, level, pull, targets, saved)
+    return _finish(rule.name, y, level, pull, push, targets, saved)
 
 
 def _structured(rule: Structured, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], level: Any) -> Result:
@@ -132,6 +157,7 @@ def _structured(rule: Structured, function: Any, args: tuple[Any, ...], kwargs: 
     y = call(function, *given)
     several = isinstance(y, tuple | list)
     count = len(y) if several else 1
+    params = forward.copies(params)
 
     def pull(w: Any, *kept: Any) -> Any:
         results = kept[:count] if several else kept[0]
@@ -140,8 +166,16 @@ def _structured(rule: Structured, function: Any, args: tuple[Any, ...], kwargs: 
         found = rule.vjp(xp, w, results, kept[count:], **params)
         return [g for g, is_on in zip(found, active, strict=True) if is_on]
 
+    def push(ts: list[Any], *kept: Any) -> Any:
+        results = kept[:count] if several else kept[0]
+        if several:
+            results = type(y)(*results) if hasattr(y, "_fields") else type(y)(results)
+        given = iter(ts)
+        lanes = tuple(next(given) if is_on else None for is_on in active)
+        return rule.jvp(xp, results, kept[count:], lanes, **params)
+
     targets = [o for o, is_on in zip(operands, active, strict=True) if is_on]
-    return _finish(rule.name, y, level, pull, targets, [*(y if several else (y,)), *operands])
+    return _finish(rule.name, y, level, pull, push, targets, [*(y if several else (y,)), *operands])
 
 
 RULES: dict[type[Rule], Callable[..., Any]] = {

@@ -203,7 +203,7 @@ cdef class RuleEntry(Entry):
     """A structured rule: `function(ws, *saved)` returns the cotangents of the targets from those of the results."""
 
     cdef str label
-    cdef object function
+    cdef object function, forward    # the latter as the rule of forward mode: tangents of results from those of targets
     cdef list outputs, saved, targets, zeros
 
     cdef str name(self):

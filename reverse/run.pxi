@@ -7,25 +7,53 @@ cdef class TapeRun(Run):
     """The state of a run; see :class:`ndual.reverse.run.ReverseRun`."""
 
     cdef public Tape tape            # that of the last run, to be used again
-    cdef readonly Py_ssize_t memory  # its bytes
+    cdef readonly Py_ssize_t nbytes  # what the last run kept for its sweep: the tape, and the pool's arrays
+    cdef public bint keep            # every call writes its results into the same memory
+    cdef list kept
+    cdef public Py_ssize_t spare     # the most bytes of it to keep for the next run
 
     def gradients(self, primals, call=None):
         """As ``sweep``, but for one real number the rows are a list: the gradients of the leaves."""
         cdef Tape tape = self.tape
         cdef tuple done
+        cdef Py_ssize_t before = live()
         if tape is None:
             tape = self.fresh()
         self.tape = None
         try:
             done = self.recorded(primals, tape, call)
+            self.note_bytes(before, tape)
             if done[2] and self.plain_sweep and type(done[0]) is np_float64:
-                return done[0], tape.gradients(done[1], <list>done[4]), True, done[3]
+                found = tape.gradients(done[1], <list>done[4])
+                if tape.level.undefined is not None:
+                    for g in found:
+                        tape.check(g)
+                return done[0], self.in_place(found) if self.keep else found, True, done[3]
             return self.several(done, tape)
         finally:
             self.put_back(tape)
 
+    cpdef list in_place(self, list found):
+        """Results in the memory of those of the first call."""
+        cdef Py_ssize_t i
+        if self.kept is None or len(self.kept) != len(found):
+            self.kept = found
+            return found
+        for i in range(len(found)):
+            old = self.kept[i]
+            if type(old) is np_ndarray and type(found[i]) is np_ndarray and old.shape == found[i].shape:
+                old[...] = found[i]
+            else:
+                self.kept[i] = found[i]
+        return list(self.kept)
+
+    cpdef note_bytes(self, Py_ssize_t before, Tape tape):
+        """Remember what a run has kept, which started with that many bytes of the pool in use."""
+        self.nbytes = tape.bytes_() + max(0, live() - before)
+
     cpdef put_back(self, Tape tape):
         """Drop what a run left, and keep the tape for the next one."""
-        self.memory = tape.bytes_()
         tape.clear()
+        if tape.bytes_() > self.spare:
+            tape.trim()
         self.tape = tape

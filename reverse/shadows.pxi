@@ -212,7 +212,7 @@ cdef object summed_to(object g, tuple shape):
     if g.shape == shape:
         return g
     if extra < 0:
-        return g.reshape(shape)
+        return np.broadcast_to(g, shape) if g.ndim == 0 else g.reshape(shape)
     if extra > 0:
         g = g.sum(axis=tuple(range(extra)))
     axes = tuple([i for i in range(len(shape)) if shape[i] == 1 and g.shape[i] != 1])

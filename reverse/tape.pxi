@@ -23,7 +23,7 @@ cdef class Tape(Recorder):
     cdef readonly Level level
     cdef readonly dict rules     # how each kind of rule is applied
     cdef tuple transposes        # of a matrix product
-    cdef public bint copy_constants
+    cdef public bint owns        # it reads nothing after the run that others may write to
     cdef object __weakref__
 
 
@@ -157,14 +157,11 @@ cdef class Tape(Recorder):
     cdef object keep_plain(self, cnp.ndarray a):
         cdef object base = a
         cdef object copy
-        if not cnp.PyArray_ISWRITEABLE(a) and not cnp.PyArray_BASE(a) != NULL:
-            return a
-        if cnp.PyArray_NBYTES(a) <= COPIED or self.copy_constants:
+        if cnp.PyArray_NBYTES(a) <= COPIED or self.owns or state().copy_constants:
             return cnp.PyArray_NewCopy(a, cnp.NPY_KEEPORDER)
         while isinstance(base, np_ndarray):
-            if cnp.PyArray_ISWRITEABLE(<cnp.ndarray>base):
+            if freeze(<cnp.ndarray>base):
                 self.frozen.append(base)
-                (<object>base).flags.writeable = False
             if cnp.PyArray_BASE(<cnp.ndarray>base) == NULL:
                 break
             base = <object>cnp.PyArray_BASE(<cnp.ndarray>base)
@@ -322,7 +319,7 @@ cdef class Tape(Recorder):
             entry.s0 = self.keep(a, 0)
         return self.add(entry, out)
 
-    def record(self, str label, function, list outputs, list targets, list saved):
+    def record(self, str label, function, list outputs, list targets, list saved, forward=None):
         """Append a structured rule: ``function(ws, *saved)`` returns a cotangent, or None, for every target.
 
         Saved arrays of this level are watched, and given to the function one level down.
@@ -330,6 +327,7 @@ cdef class Tape(Recorder):
         cdef RuleEntry entry = RuleEntry.__new__(RuleEntry)
         entry.label = label
         entry.function = function
+        entry.forward = forward
         entry.targets = [held(<NDualArray>target) for target in targets]
         entry.outputs = [None if out is None else held(<NDualArray>out) for out in outputs]
         entry.saved = [self.keep_foreign(obj, i) for i, obj in enumerate(saved)]
@@ -339,7 +337,29 @@ cdef class Tape(Recorder):
         self.entries.append(entry)
         self.note_entry()
 
-    # The sweep.
+    # The sweeps.
+
+    def forward(self, list leaves, list tangents):
+        """One sweep from tangents of the arguments, None for zero; :meth:`tangent` then has those of the results."""
+        cdef PyObject* former = state().swept
+        state().swept = <PyObject*>self.level
+        try:
+            push_all(self, leaves, tangents)
+        finally:
+            state().swept = former
+
+    def tangent(self, x):
+        """The tangent of a result after a sweep, as an array or number of its own one level down."""
+        cdef NDualArray a
+        if type(x) is CoDual:
+            return np.float64(self.adjoint[(<CoDual>x).node])
+        a = <NDualArray>x
+        if absent(a, self):
+            value = np.zeros(shape_of(a), cnp.PyArray_DescrFromType(a.typenum))
+        else:
+            value = cotangent(a, self).copy()
+        return value[()] if a.flags_ & NSCALAR else value
+
 
     def backward(self, outputs, cotangents):
         """One sweep from the cotangents of some results; :meth:`gradient` then has those of the arguments."""
@@ -354,6 +374,14 @@ cdef class Tape(Recorder):
 
     cdef int walk(self, bint once) except -1:
         """All nodes from the last to the first; `once` gives back what an entry held as soon as it is done."""
+        cdef PyObject* former = state().swept
+        state().swept = <PyObject*>self.level
+        try:
+            return self.pull_all(once)
+        finally:
+            state().swept = former
+
+    cdef int pull_all(self, bint once) except -1:
         cdef Py_ssize_t i
         cdef nd_tape_node* node
         cdef double w
@@ -427,16 +455,49 @@ cdef class Tape(Recorder):
             value = value.copy() if type(value) is NDualArray or not own_memory(a) else value
         return value[()] if a.flags_ & NSCALAR else value
 
+    cpdef check(self, found):
+        """A derivative, unless it hangs on a point that has none."""
+        if self.level.undefined is not None and not np.isfinite(_dual.bottom(found)).all():
+            raise UndefinedDerivativeError(
+                f"expected a point where the derivative exists; got one where {self.level.undefined}"
+            )
+        return found
+
     cpdef clear(self):
-        """Drop everything that the run left, and let plain arrays be written to again."""
-        for a in self.frozen:
-            a.flags.writeable = True
-        self.frozen.clear()
+        """Drop everything that the run left, and let plain arrays be written to again; the memory serves the next run."""
+        while self.frozen:
+            thaw(<cnp.ndarray>self.frozen.pop())
         self.entries.clear()
         self.buffers.clear()
         self.books.clear()
         self.tape.count = 0
         self.noted_ = 0
+        self.level = None        # which holds this tape, and whose arrays the collector does not see
+
+    def own(self):
+        """Copy what pullbacks read from memory that is not the tape's, which others may write to after the run."""
+        cdef Entry entry
+        for entry in self.entries:
+            if type(entry) is RuleEntry:
+                objs = (<RuleEntry>entry).saved
+            elif type(entry) is FormEntry:
+                objs = (<FormEntry>entry).operands
+            else:
+                objs = (entry.s0, entry.s1, entry.s2, entry.s3)
+            for obj in objs:
+                if type(obj) is NDualArray:
+                    own_values(deepest(<NDualArray>obj).buf)
+
+    cdef int trim(self) except -1:
+        """Give the memory of a cleared tape back."""
+        free(self.tape.node)
+        free(self.notes)
+        free(self.adjoint)
+        self.tape.node = NULL
+        self.notes = NULL
+        self.adjoint = NULL
+        self.tape.room = self.notes_room = self.adjoint_room = 0
+        return 0
 
     @property
     def nbytes(self):

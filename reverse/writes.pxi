@@ -24,8 +24,8 @@ cdef class CopyEntry(Entry):
         return 0
 
 
-cdef int add_cells(NDualArray x, Tape tape, object cells, object g) except -1:
-    """Add to the shadow of the buffer of x at numbered places."""
+cdef cnp.ndarray flat_shadow(NDualArray x, Tape tape):
+    """The shadow of the buffer of x, cell after cell."""
     cdef object descr
     cdef cnp.ndarray flat
     cdef Py_ssize_t n = x.buf.vbytes // x.itemsize_
@@ -35,6 +35,12 @@ cdef int add_cells(NDualArray x, Tape tape, object cells, object g) except -1:
     Py_INCREF(descr)
     flat = PyArray_NewFromDescr(<PyTypeObject*>cnp.ndarray, descr, 1, &n, &step, x.buf.t, NPY_ARRAY_WRITEABLE, None)
     cnp.set_array_base(flat, x.buf)
+    return flat
+
+
+cdef int add_cells(NDualArray x, Tape tape, object cells, object g) except -1:
+    """Add to the shadow of the buffer of x at numbered places."""
+    cdef cnp.ndarray flat = flat_shadow(x, tape)
     g = np.asarray(g)
     if g.dtype.kind == "c" and flat.dtype.kind != "c":
         g = g.real

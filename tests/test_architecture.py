@@ -31,6 +31,7 @@ ROOMS = {
     "prepare": (
         {"errors", "_core", "config", "frontend", "structure", "outputs", "chunk", "plan", "rules", "api", "reverse"}
     ),
+    "pullback": {"errors", "_core", "structure", "outputs", "plan"},
     "second": {"errors", "outputs", "plan", "api", "prepare"},
     "testing": {"errors", "_core", "config", "frontend", "rules", "api"},
     "numpy": {"frontend"},

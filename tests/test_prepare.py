@@ -173,8 +173,8 @@ def test_prepare_refuses():
         ndual.prepare_gradient(lambda x: x, np.ones(2))(np.ones(2))
     with pytest.raises(TypeError, match="prepare_jacobian expects a function"):
         ndual.prepare_jacobian(2.0, 1.0)
-    with pytest.raises(ndual.NdualError, match="not available yet"):
-        ndual.prepare_gradient(quartic, np.ones(2), mode="reverse")
+    with pytest.raises(ValueError, match="prepare_derivative expects mode='auto' or mode='forward'"):
+        ndual.prepare_derivative(quartic, np.ones(2), mode="reverse")
     with pytest.raises(ValueError, match="chunk_size"):
         ndual.prepare_gradient(quartic, np.ones(2), chunk_size=0)
 

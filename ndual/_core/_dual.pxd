@@ -33,9 +33,10 @@ cdef extern from "ndual_state.h":
         PyObject* level
         PyObject* top
         PyObject* home
+        PyObject* swept
         PyTypeObject* scalar
         nd_tape* tape
-        int exact, debug, compared
+        int exact, debug, copy_constants, compared
 
 cdef enum:
     INLINE_DIMS = 4
@@ -175,6 +176,7 @@ cdef class Run:
     cdef readonly Facts guard
     cdef readonly tuple leaves, active
     cdef readonly bint direct, busy
+    cdef bint promised               # claimed by `suits` for the call that follows it
     cdef public bint plain_sweep     # one pass, real, rows handed on: a scalar output needs no more than the pass
     cdef public tuple seeds
     cdef public tuple starts         # the lane of each leaf's first cell, None where a cell has two lanes
@@ -200,6 +202,8 @@ cdef class Run:
 
 cdef nd_state* state() noexcept
 cdef Buffer empty_buffer(Level level)
+cdef int own_values(Buffer buffer) except -1
+cdef Py_ssize_t live() noexcept
 cdef void* pooled(Py_ssize_t nbytes, int* size_class) except NULL
 cdef void give_back(void* memory, int size_class) noexcept
 cdef cnp.ndarray values(NDualArray x)

@@ -166,9 +166,7 @@ cdef int make_writable(Buffer buffer, Py_ssize_t lane, Py_ssize_t lo, Py_ssize_t
         hi = max(hi, buffer.hi)
     if buffer.borrowed:
         check_unshared(buffer)
-        buffer.copy = pooled(buffer.vbytes, &buffer.copy_class)
-        memcpy(buffer.copy, buffer.v, buffer.vbytes)
-        buffer.v = <char*>buffer.copy
+        own_copy(buffer)
     elif lo == buffer.lo and hi == buffer.hi:
         return 0
     if hi > lo:
@@ -200,6 +198,26 @@ cdef int align_values(Buffer buffer) except -1:
     buffer.memory = pooled(buffer.vbytes, &buffer.memory_class)
     memcpy(buffer.memory, buffer.v, buffer.vbytes)
     buffer.v = <char*>buffer.memory
+    return 0
+
+
+cdef int own_values(Buffer buffer) except -1:
+    """Have values that nobody else writes to; the level of the buffer has ended."""
+    if buffer.borrowed:
+        own_copy(buffer)
+        buffer.borrowed = False
+    return 0
+
+
+cdef Py_ssize_t live() noexcept:
+    """Bytes of the pool that are in use."""
+    return nd_pool.live
+
+
+cdef int own_copy(Buffer buffer) except -1:
+    buffer.copy = pooled(buffer.vbytes, &buffer.copy_class)
+    memcpy(buffer.copy, buffer.v, buffer.vbytes)
+    buffer.v = <char*>buffer.copy
     return 0
 
 

@@ -81,13 +81,15 @@ def assign_to(target, index, value):
     setitem(target, index, value)
 
 
-def set_flags(exact=None, debug=None):
-    """Set this thread's `exact` and `debug`; returns the former pair."""
+def set_flags(exact=None, debug=None, copy_constants=None):
+    """Set switches of this thread; returns the former `exact` and `debug`."""
     before = bool(nd_tls.exact), bool(nd_tls.debug)
     if exact is not None:
         nd_tls.exact = bool(exact)
     if debug is not None:
         nd_tls.debug = bool(debug)
+    if copy_constants is not None:
+        nd_tls.copy_constants = bool(copy_constants)
     return before
 
 

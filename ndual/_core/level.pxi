@@ -94,6 +94,8 @@ def _level_again(id, process):
 def note_undefined(str message):
     """Remember a point without derivative; it is an error if NaN reaches the result."""
     cdef Level level = innermost()
+    if nd_tls.swept != NULL:
+        (<Level><object>nd_tls.swept).undefined = message + where()
     while level is not None:
         level.undefined = message + where()
         level = level.outer

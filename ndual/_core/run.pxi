@@ -53,6 +53,9 @@ cdef class Run:
         PyMem_Free(self.places)
 
     cdef int claim(self) except -1:
+        if self.promised:
+            self.promised = False
+            return 0
         if self.busy:
             raise NdualError(
                 "expected one call at a time of a prepared object; got one while another was running. "
@@ -83,7 +86,10 @@ cdef class Run:
         return inputs
 
     def suits(self, primals, bint plain_tangents=False, tangents=()):
-        """Whether a call could start at once: nothing is running, and every argument is of its leaf's own type."""
+        """Whether a call can start at once: nothing is running, and every argument is of its leaf's own type.
+
+        It then belongs to the caller, who must start it: another thread is told False from now on.
+        """
         cdef Py_ssize_t i
         if self.busy or len(primals) != self.count or len(tangents) != (self.chosen if plain_tangents else 0):
             return False
@@ -97,6 +103,7 @@ cdef class Run:
                     return False
             elif type(value) is not self.leaves[i].type:
                 return False
+        self.busy = self.promised = True
         return True
 
     cdef int leave(self, tuple sites) except -1:
@@ -297,8 +304,8 @@ cdef class Run:
                     swap_in(sites)
             try:
                 level.enter()
-                recorder.begin(level)
                 try:
+                    recorder.begin(level)
                     for i in self.active:
                         inputs[i] = lift_traced(inputs[i], level)
                         lifted.append(inputs[i])

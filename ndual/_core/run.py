@@ -211,16 +211,17 @@ def same_bits(a: Any, b: Any) -> bool:
     return bool(a.shape == b.shape and a.dtype == b.dtype and a.tobytes() == b.tobytes())
 
 
-def as_lane(leaf: Any, tangent: Any) -> Any:
-    """A tangent of a leaf as its one lane, cast to the dtype of the leaf."""
+def as_lane(leaf: Any, tangent: Any, what: str = "tangent") -> Any:
+    """A tangent (or what else it is) of a leaf as its one lane, cast to the dtype of the leaf."""
     if type(tangent) is np.ndarray and tangent.dtype == leaf.dtype and tangent.shape == leaf.shape:
         return tangent[None]
     array: Any = as_array(tangent) if is_dual(tangent) else np.asarray(tangent)
     if array.dtype.kind not in "biufc" or (array.dtype.kind == "c" and not leaf.complex):
-        raise ArgumentTypeError(f"tangent of {leaf.name}: expected {leaf}; got {_what(tangent, array)}")
+        raise ArgumentTypeError(f"{what} of {leaf.name}: expected {leaf}; got {_what(tangent, array)}")
     if array.shape != leaf.shape:
+        owner = "argument" if what == "tangent" else "output"
         raise ArgumentValueError(
-            f"tangent of {leaf.name}: expected the shape of the argument, {leaf.shape}; got {array.shape}"
+            f"{what} of {leaf.name}: expected the shape of the {owner}, {leaf.shape}; got {array.shape}"
         )
     return array.astype(leaf.dtype)[None]
 

@@ -123,6 +123,22 @@ class Storage:
             found = share if found is None else found + share
         return found
 
+    def push(self, row: Any, ufunc: Any, values: list[Any], value: Any, tangents: list[Any]) -> Any:
+        """The tangent of the result from those of the operands, None for zero; None if all are."""
+        x, y = self._widened(self._value_function(row, ufunc), values, value)
+        found = None
+        for i, tangent in enumerate(tangents):
+            if tangent is None:
+                continue
+            t = tangent[None]
+            if t.dtype.kind == "f" and t.dtype.itemsize < width_of(value.dtype):
+                t = t.astype(f"f{width_of(value.dtype)}")
+            t = t.reshape(t.shape[:1] + (1,) * (value.ndim + 1 - t.ndim) + t.shape[1:])
+            term = self._term(row, i, x, y, t)
+            if term is not None:
+                found = term if found is None else found + term
+        return None if found is None else found[0]
+
     def _own(self, result: Any) -> Any:
         """An array of its own memory: the result of a row is never a view of an operand."""
         if not hasattr(result, "dtype"):

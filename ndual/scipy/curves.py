@@ -33,7 +33,7 @@ class Curve:
         check_mode(mode)
         self._made = f, check_chunk_size(chunk_size), mode
         self._f = f
-        self._memo = Memo(lambda xdata, params: f(xdata, *params), 1, chunk_size)
+        self._memo = Memo(lambda xdata, params: f(xdata, *params), 1, chunk_size, mode)
         with contextlib.suppress(TypeError, ValueError):
             # From it curve_fit knows how many parameters there are.
             self.__signature__ = inspect.signature(f)

@@ -29,11 +29,12 @@ class Engine:
     """
 
     def __init__(
-        self, call: Callable[..., Any], argnums: Argnums, chunk_size: int | None, holomorphic: bool = False
+        self, call: Callable[..., Any], argnums: Argnums, chunk_size: int | None, mode: str, holomorphic: bool = False
     ) -> None:
         self._call = call
         self._argnums = argnums
         self._chunk_size = chunk_size
+        self._mode = mode
         self._outputs = Outputs("ndual.scipy", holomorphic=holomorphic)
         self._local = _Plans()
 
@@ -47,7 +48,9 @@ class Engine:
         plan = self._local.plan
         if plan is None or not plan.run.suits(args):
             # A recursive call finds the remembered plan at work and makes its own.
-            made = Plan(self._call, args, self._argnums, self._outputs, chunk_size=self._chunk_size)
+            made = Plan(
+                self._call, args, self._argnums, self._outputs, chunk_size=self._chunk_size, mode=self._mode
+            )  # fmt: skip
             values = made.values
             if made.reusable and (plan is None or not plan.run.busy):
                 self._local.plan = made
@@ -115,11 +118,13 @@ class Memo:
     gradient ``(n,)`` and not a Jacobian ``(1, n)``.
     """
 
-    def __init__(self, call: Callable[..., Any], place: int, chunk_size: int | None, *, gradient: bool = False) -> None:
+    def __init__(
+        self, call: Callable[..., Any], place: int, chunk_size: int | None, mode: str, *, gradient: bool = False
+    ) -> None:
         self._call = call
         self._place = place
         self._gradient = gradient
-        self.engine = Engine(call, place, chunk_size)
+        self.engine = Engine(call, place, chunk_size, mode)
         self._local = _States()
 
     def _whole(self, x: np.ndarray, args: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -23,9 +23,9 @@ class _Blocks:
     Equations with complex states are holomorphic for SciPy, and so they are here.
     """
 
-    def __init__(self, call: Callable[..., Any], count: int, chunk_size: int | None) -> None:
+    def __init__(self, call: Callable[..., Any], count: int, chunk_size: int | None, mode: str) -> None:
         places = 0 if count == 1 else tuple(range(count))
-        self._engines = [Engine(call, places, chunk_size, holomorphic) for holomorphic in (False, True)]
+        self._engines = [Engine(call, places, chunk_size, mode, holomorphic) for holomorphic in (False, True)]
 
     def __call__(self, args: tuple[Any, ...], sizes: tuple[int, ...]) -> list[np.ndarray]:
         value, jac = self._engines[args[0].dtype.kind == "c"](args)
@@ -59,7 +59,7 @@ class Ode:
         self._args = as_args(args)
         self._place = 1 if tfirst else 0
         self._call: Callable[..., Any] = (lambda y, t, *args: f(t, y, *args)) if tfirst else f
-        self._blocks = _Blocks(self._call, 1, check_chunk_size(chunk_size))
+        self._blocks = _Blocks(self._call, 1, check_chunk_size(chunk_size), mode)
 
     def __reduce__(self) -> Any:
         return type(self), self._made
@@ -150,10 +150,10 @@ class BoundaryValue:
         self._fun, self._bc = fun, bc
         # The columns of y do not meet, so that one direction moves a component at all mesh points at once.
         self._moved = {
-            1: _Blocks(lambda s, x, y: fun(x, y + s[:, None]), 1, chunk_size),
-            2: _Blocks(lambda s, p, x, y: fun(x, y + s[:, None], p), 2, chunk_size),
+            1: _Blocks(lambda s, x, y: fun(x, y + s[:, None]), 1, chunk_size, mode),
+            2: _Blocks(lambda s, p, x, y: fun(x, y + s[:, None], p), 2, chunk_size, mode),
         }
-        self._ends = {count: _Blocks(bc, count, chunk_size) for count in (2, 3)}
+        self._ends = {count: _Blocks(bc, count, chunk_size, mode) for count in (2, 3)}
 
     def __reduce__(self) -> Any:
         return type(self), self._made

@@ -39,7 +39,7 @@ class Problem:
         self._args = as_args(args)
         self._parameters = None if x0 is None else Parameters(x0)
         self._call = f if self._parameters is None else _of_vector(f, self._parameters.restore)
-        self._memo = Memo(self._call, 0, chunk_size, gradient=True)
+        self._memo = Memo(self._call, 0, chunk_size, mode, gradient=True)
         self._number = _number(self._call)
         self._hessian = hessian(self._number, chunk_size=chunk_size)
         self._weighted = hessian(_weighted(self._call), chunk_size=chunk_size)
@@ -218,7 +218,7 @@ def problem(
     chunk_size : int, optional
         The most directions of one forward pass.
     mode : {"auto", "forward", "reverse"}
-        Forward carries several directions in one pass. Reverse is not available yet.
+        How the derivative is taken, as in :func:`ndual.grad`.
 
     Returns
     -------

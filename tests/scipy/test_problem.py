@@ -240,7 +240,7 @@ def test_changing_sizes():
         ),
         (lambda: ndual.scipy.problem(lambda x: "a").fun(np.ones(2)), TypeError, "return real numbers"),
         (lambda: ndual.scipy.problem(np.sum, chunk_size=0), ValueError, "chunk_size"),
-        (lambda: ndual.scipy.problem(np.sum, mode="reverse"), ndual.NdualError, "not available yet"),
+        (lambda: ndual.scipy.problem(np.sum, mode="back"), ValueError, "mode expects one of"),
     ],
 )
 def test_bad_input(call, error, words):

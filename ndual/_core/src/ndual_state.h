@@ -20,10 +20,12 @@ typedef struct nd_state {
     PyObject *level;          /* the Level at hand, borrowed: it outlives its run */
     PyObject *top;            /* the innermost running Level, borrowed */
     PyObject *home;           /* the Level whose code runs: the innermost, or one further out inside of a rule; borrowed */
+    PyObject *swept;          /* the Level whose tape is being swept, which has ended; borrowed */
     PyTypeObject *scalar;     /* the scalar class of its width, NULL beyond the widest */
     nd_tape *tape;            /* the list of the level at hand if it records; NULL: it carries lanes */
     int exact;                /* values of sin/cos-like rows bit-equal to NumPy's */
     int debug;
+    int copy_constants;       /* a tape copies plain operands instead of making them read-only */
     int compared;             /* an active value of the level at hand was compared */
 } nd_state;
 

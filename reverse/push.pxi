@@ -1,0 +1,197 @@
+# The sweep from the first node to the last: tangents of the arguments on their way to the results. A shadow is then the
+# tangent of its buffer, and every entry has done to it what the operation did to the values.
+
+cdef int push_all(Tape tape, list leaves, list tangents) except -1:
+    """Tangents of everything on the tape, from those of the leaves."""
+    cdef Py_ssize_t i
+    cdef nd_tape_node* node
+    cdef double* t
+    cdef double w
+    cdef Buffer buf
+    tape.sweep += 1
+    tape.claim()
+    t = tape.adjoint
+    for leaf, tangent in zip(leaves, tangents, strict=True):
+        if tangent is None:
+            continue
+        if type(leaf) is CoDual:
+            t[(<CoDual>leaf).node] = tangent
+        else:
+            put(<NDualArray>leaf, tape, tangent)
+    for i in range(tape.tape.count):
+        node = &tape.tape.node[i]
+        if node.a >= -1:
+            w = 0
+            if node.a >= 0 and node.da != 0 and t[node.a] != 0:
+                w += node.da * t[node.a]
+            if node.b >= 0 and node.db != 0 and t[node.b] != 0:
+                w += node.db * t[node.b]
+            if node.a >= 0 or node.b >= 0:
+                t[i] = w
+        elif node.a == ND_NODE_LOAD:
+            buf = <Buffer>tape.buffers[node.b]
+            t[i] = (<double*>(cells_of(buf, tape) + node.at))[0] if buf.sweep == tape.sweep and buf.lanes != NULL else 0
+        elif node.a == ND_NODE_STORE:
+            buf = <Buffer>tape.buffers[node.b]
+            w = t[node.from_] if node.from_ >= 0 else 0
+            if w != 0 or (buf.sweep == tape.sweep and buf.lanes != NULL):
+                (<double*>(cells_of(buf, tape) + node.at))[0] = w
+        else:
+            push(<Entry>tape.entries[node.b], tape)
+    return 0
+
+
+cdef object tangent_of(NDualArray x, Tape tape):
+    """The tangent of an array as one that a formula may read; None where it is zero."""
+    return None if x is None or absent(x, tape) else cotangent(x, tape)
+
+
+cdef int put(NDualArray x, Tape tape, object t) except -1:
+    """Have a tangent, None for zero."""
+    if t is None:
+        return clear(x, tape)
+    (lower_shadow(x, tape) if type(x.device_v) is NDualArray else shadow_array(x, tape))[...] = t
+    return 0
+
+
+cdef object same_type(NDualArray x, object t):
+    """A tangent of an array, real if the array is."""
+    return t.real if t.dtype.kind == "c" and x.typenum != cnp.NPY_CDOUBLE and x.typenum != cnp.NPY_CFLOAT else t
+
+
+cdef int push(Entry entry, Tape tape) except -1:
+    cdef object t
+    if type(entry) is MapEntry:
+        return push_row(<MapEntry>entry, tape)
+    if type(entry) is FormEntry:
+        return push_form(<FormEntry>entry, tape)
+    if type(entry) is RuleEntry:
+        return push_rule(<RuleEntry>entry, tape)
+    if type(entry) is ScatterEntry:
+        return push_scatter(entry, tape)
+    if type(entry) is ProductEntry:
+        return push_product(entry, tape)
+    t = tangent_of(entry.t0, tape)
+    if t is None:
+        return clear(entry.out, tape)
+    if type(entry) is SumEntry:
+        t = t.sum()
+    elif type(entry) is GatherEntry:
+        t = t[entry.s0]
+    elif type(entry) is CopyEntry:
+        t = t.copy() if entry.s0 is None else flat_shadow(entry.t0, tape)[entry.s0]
+    else:
+        raise NdualError(f"expected operations that linearize knows; got {entry.name()}. Use jvp")
+    return put(entry.out, tape, t)
+
+
+cdef int push_row(MapEntry entry, Tape tape) except -1:
+    """A row: the map along one operand is its own transpose, so the kernel of the pullback serves."""
+    cdef NDualArray out = entry.out, t, x
+    cdef cnp.ndarray a, found = None
+    cdef const char* xp[3]
+    cdef const Py_ssize_t* xsp[3]
+    cdef Py_ssize_t xs[3][64]
+    cdef Py_ssize_t ws[64]
+    cdef Py_ssize_t ys[64]
+    cdef double numbers[3]
+    cdef float numbers32[3]
+    cdef nd_shadow to[3]
+    cdef const char* y = NULL
+    cdef int i, k, ndim = out.ndim_
+    for i in range(entry.nin):
+        xsp[i] = xs[i]
+        xp[i] = NULL
+        obj = entry.s0 if i == 0 else entry.s1 if i == 1 else entry.s2
+        if type(obj) is NDualArray:
+            x = <NDualArray>obj
+            xp[i] = x.buf.v + x.voff
+            widen(ndim, x.ndim_, x.shape_, x.vs, xs[i])
+        elif type(obj) is np_ndarray:
+            a = <cnp.ndarray>obj
+            xp[i] = cnp.PyArray_BYTES(a)
+            widen(ndim, cnp.PyArray_NDIM(a), <Py_ssize_t*>cnp.PyArray_DIMS(a), <Py_ssize_t*>cnp.PyArray_STRIDES(a), xs[i])
+        elif obj is not None:
+            numbers[i] = obj
+            numbers32[i] = <float>numbers[i]
+            xp[i] = <const char*>&numbers[i] if out.itemsize_ == 8 else <const char*>&numbers32[i]
+            xsp[i] = NOWHERE
+    if entry.s3 is not None:
+        x = <NDualArray>entry.s3
+        y = x.buf.v + x.voff
+        for i in range(ndim):
+            ys[i] = x.vs[i]
+    for i in range(entry.nin):
+        t = entry.t0 if i == 0 else entry.t1 if i == 1 else entry.t2
+        if t is None or absent(t, tape) or out.size_ == 0:
+            continue
+        if found is None:
+            found = np.zeros(shape_of(out), cnp.PyArray_DescrFromType(out.typenum))
+        for k in range(entry.nin):
+            to[k].t = NULL
+            to[k].fresh = False
+        to[i].t = cnp.PyArray_BYTES(found)
+        to[i].ts = <const Py_ssize_t*>cnp.PyArray_STRIDES(found)
+        widen(ndim, t.ndim_, t.shape_, t.vs, ws)
+        run_pull(entry.row, out.typenum, entry.nin, xp, xsp, y, ys, shadow(t, tape, NULL), ws, to, ndim, out.shape_)
+    return put(out, tape, found)
+
+
+cdef int push_form(FormEntry entry, Tape tape) except -1:
+    cdef object found = None
+    ts = [tangent_of(<NDualArray>t, tape) if t is not None else None for t in entry.targets]
+    if any([t is not None for t in ts]):
+        x = [lower_kept(<NDualArray>o, tape) if type(o) is NDualArray else o for o in entry.operands]
+        y = x.pop()
+        found = at_home(tape, entry.storage.push, (entry.row.spec, entry.row.ufunc, x, y, ts))
+    return put(entry.out, tape, None if found is None else same_type(entry.out, found))
+
+
+cdef object at_home(Tape tape, function, tuple args):
+    """A call whose own arrays belong to the derivative around this one."""
+    cdef object former
+    if tape.level.outer is None:
+        with np.errstate(all="ignore"):
+            return function(*args)
+    former = _dual.go_home(tape.level.outer)
+    try:
+        with np.errstate(all="ignore"):
+            return function(*args)
+    finally:
+        _dual.go_home(former)
+
+
+cdef int push_rule(RuleEntry entry, Tape tape) except -1:
+    cdef list found = [None] * len(entry.outputs)
+    ts = [tangent_of(<NDualArray>t, tape) for t in entry.targets]
+    if any([t is not None for t in ts]):
+        if entry.forward is None:
+            raise NdualError(f"expected operations that linearize knows; got {entry.label}. Use jvp")
+        x = [lower_kept(<NDualArray>o, tape) if type(o) is NDualArray else o for o in entry.saved]
+        found = list(entry.forward(ts, *x))
+    for out, t in zip(entry.outputs, found, strict=True):
+        if out is not None:
+            put(<NDualArray>out, tape, None if t is None else same_type(<NDualArray>out, t))
+    return 0
+
+
+cdef int push_scatter(Entry entry, Tape tape) except -1:
+    cdef object t = tangent_of(entry.t0, tape)
+    cdef NDualArray out = entry.out
+    if t is None:
+        if not absent(out, tape):
+            (lower_shadow(out, tape) if type(out.device_v) is NDualArray else shadow_array(out, tape))[entry.s0] = 0
+        return 0
+    t = t.copy() if entry.s1 is None else flat_shadow(entry.t0, tape)[entry.s1]
+    (lower_shadow(out, tape) if type(out.device_v) is NDualArray else shadow_array(out, tape))[entry.s0] = t
+    return 0
+
+
+cdef int push_product(Entry entry, Tape tape) except -1:
+    cdef object a = tangent_of(entry.t0, tape), b = tangent_of(entry.t1, tape), found = None
+    if a is not None:
+        found = np.matmul(a, values(<NDualArray>entry.s1) if type(entry.s1) is NDualArray else entry.s1)
+    if b is not None:
+        t = np.matmul(values(<NDualArray>entry.s0) if type(entry.s0) is NDualArray else entry.s0, b)
+        found = t if found is None else found + t
+    return put(entry.out, tape, found)
