@@ -307,12 +307,15 @@ class Plan:
     ) -> tuple[Any, Any]:
         """(value, gradient) at flat values; the value is (value, aux) where there is aux."""
         if self.reverse:
-            value, rows, single, compared = self.run.gradients(values, call)
-            if type(rows) is list and single:
-                return value, rows[0] if self.single else self._assembled(rows)
-        else:
-            value, rows, single, compared = self.run.sweep(values, progress, call)
+            return self.gradient_of(self.run.gradients(values, call))
+        return self.gradient_of(self.run.sweep(values, progress, call))
+
+    def gradient_of(self, done: tuple[Any, Any, bool, bool]) -> tuple[Any, Any]:
+        """(value, gradient) from what the run made."""
+        value, rows, single, compared = done
         if single:
+            if type(rows) is list:
+                return value, rows[0] if self.single else self._assembled(rows)
             if self.single and rows.dtype == FLOAT64:
                 return value, rows.reshape(self.leaves[self.slots[0]].shape)
         else:

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Self
 
-from ndual._core._dual import Push
+from ndual._core._dual import Pull, Push
 from ndual.api import passes_of
 from ndual.chunk import check_chunk_size
 from ndual.errors import ArgumentValueError
@@ -53,12 +53,13 @@ class PreparedDerivative(Prepared, Push):
     what = "derivative"
 
 
-class PreparedGradient(Prepared):
+class PreparedGradient(Prepared, Pull):
     """``prepared(*args)`` returns ``(value, gradient)``; see :func:`prepare_gradient`."""
 
     what = "gradient"
 
-    def __call__(self, *args: Any) -> tuple[Any, Any]:
+    def swept(self, args: tuple[Any, ...]) -> tuple[Any, Any]:
+        """A call of passes, or of structured arguments."""
         plan = self._plan
         bar: Callable[[int], Iterable[int]] = passes_of(self._progress, self.what) if self._progress else range
         return plan.gradient(args if plan.flat else plan.flatten(args), bar)

@@ -20,6 +20,7 @@ from libc.string cimport memcpy, memset
 from ndual._core._dual cimport (
     ND_NODE_ENTRY,
     ND_NODE_LOAD,
+    HELD,
     ND_NODE_STORE,
     NCONTIGUOUS,
     NSCALAR,
@@ -70,7 +71,6 @@ cdef object np_ndarray = np.ndarray
 cdef object np_add = np.add
 cdef object np_matmul = np.matmul
 cdef enum:
-    HELD = 4096              # bytes from which on the values of what an entry names may be given back early
     COPIED = 32768           # bytes of a plain operand up to which a copy costs less than watching it
 
 include "shadows.pxi"

@@ -50,6 +50,7 @@ cdef class MapEntry(Entry):
     cdef Row row               # whose pullback it is: a product where the partial was kept
     cdef Row called            # what was called
     cdef int nin
+    cdef char* slope           # where the partial lies if it is in the memory of the result
 
     cdef str name(self):
         return self.called.name
@@ -124,6 +125,9 @@ cdef class MapEntry(Entry):
             y = x.buf.v + x.voff
             for i in range(ndim):
                 ys[i] = x.vs[i]
+        if self.slope != NULL:
+            xp[1] = self.slope
+            xsp[1] = out.vs
         run_pull(self.row, out.typenum, self.nin, xp, xsp, y, ys, w, ws, to, ndim, out.shape_)
         return 0
 

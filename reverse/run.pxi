@@ -22,7 +22,7 @@ cdef class TapeRun(Run):
         self.tape = None
         try:
             done = self.recorded(primals, tape, call)
-            self.note_bytes(before, tape)
+            self.measure(before, tape)
             if done[2] and self.plain_sweep and type(done[0]) is np_float64:
                 found = tape.gradients(done[1], <list>done[4])
                 if tape.level.undefined is not None:
@@ -31,7 +31,7 @@ cdef class TapeRun(Run):
                 return done[0], self.in_place(found) if self.keep else found, True, done[3]
             return self.several(done, tape)
         finally:
-            self.put_back(tape)
+            self.finish(tape)
 
     cpdef list in_place(self, list found):
         """Results in the memory of those of the first call."""
@@ -47,13 +47,20 @@ cdef class TapeRun(Run):
                 self.kept[i] = found[i]
         return list(self.kept)
 
-    cpdef note_bytes(self, Py_ssize_t before, Tape tape):
+    def note_bytes(self, Py_ssize_t before, Tape tape not None):
         """Remember what a run has kept, which started with that many bytes of the pool in use."""
+        self.measure(before, tape)
+
+    cdef void measure(self, Py_ssize_t before, Tape tape) noexcept:
         self.nbytes = tape.bytes_() + max(0, live() - before)
 
-    cpdef put_back(self, Tape tape):
+    def put_back(self, Tape tape not None):
         """Drop what a run left, and keep the tape for the next one."""
+        self.finish(tape)
+
+    cdef int finish(self, Tape tape) except -1:
         tape.clear()
         if tape.bytes_() > self.spare:
             tape.trim()
         self.tape = tape
+        return 0

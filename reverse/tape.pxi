@@ -5,6 +5,7 @@ ctypedef struct note:            # one value that an entry reads from a buffer, 
     Py_ssize_t next
 
 
+@cython.final
 cdef class Tape(Recorder):
     """The record of one run of a function in reverse mode.
 
@@ -102,8 +103,9 @@ cdef class Tape(Recorder):
             entry.s3 = True          # the value, once it is known
         return entry
 
-    cdef int sloped(self, Row row, NDualArray x, NDualArray slope, NDualArray out) except -1:
+    cdef int sloped(self, Row row, NDualArray x, NDualArray slope, char* at, NDualArray out) except -1:
         cdef MapEntry entry = MapEntry.__new__(MapEntry)
+        entry.slope = at
         entry.called = row
         entry.row = product_row()
         entry.nin = 2

@@ -43,6 +43,7 @@ cdef enum:
     NSCALAR = 1              # a 0-d result that stands for a NumPy scalar: immutable
     NCONTIGUOUS = 2          # values and lanes both C-contiguous
     NREADONLY = 4            # a view that NumPy returns read-only, such as that of broadcast_to
+    HELD = 4096              # bytes from which on the values of what an entry names may be given back early
     NTWIN = 8                # knows the shadow only
 
 
@@ -51,7 +52,7 @@ cdef class Recorder:
     cdef dict books          # of an inner level: what is known of the memory of its values, by the buffer that they lie in
     cdef int begin(self, Level level) except -1
     cdef object operands(self, Row row, tuple operands)
-    cdef int sloped(self, Row row, NDualArray x, NDualArray slope, NDualArray out) except -1
+    cdef int sloped(self, Row row, NDualArray x, NDualArray slope, char* at, NDualArray out) except -1
     cdef int mapped(self, object entry, NDualArray out) except -1
     cdef int formed(self, Row row, object storage, list operands, object dtype, NDualArray out) except -1
     cdef int writing(self, NDualArray target) except -1

@@ -416,6 +416,13 @@ class Run:
     ) -> tuple[Any, Any, bool, bool]: ...
 
 @disjoint_base
+class Pull:
+    """A prepared gradient as a callable without a Python frame of its own, where its run records."""
+
+    def __new__(cls, plan: Any, *unused: Any) -> Self: ...
+    def __call__(self, *args: Any) -> tuple[Any, Any]: ...
+
+@disjoint_base
 class Push:
     """A prepared directional derivative as a callable without a Python frame of its own."""
 

@@ -16,7 +16,8 @@ cdef class Recorder:
 
     cdef int begin(self, Level level) except -1: raise NotImplementedError
     cdef object operands(self, Row row, tuple operands): raise NotImplementedError
-    cdef int sloped(self, Row row, NDualArray x, NDualArray slope, NDualArray out) except -1: raise NotImplementedError
+    cdef int sloped(self, Row row, NDualArray x, NDualArray slope, char* at, NDualArray out) except -1:
+        raise NotImplementedError
     cdef int mapped(self, object entry, NDualArray out) except -1: raise NotImplementedError
     cdef int formed(self, Row row, object storage, list operands, object dtype, NDualArray out) except -1:
         raise NotImplementedError
@@ -100,8 +101,16 @@ cdef NDualArray map_slope(Row row, NDualArray x):
     cdef nd_in operand
     cdef nd_out out
     cdef Py_ssize_t stride = x.itemsize_, size = x.size_
-    cdef NDualArray r = new_window(x.buf.level, x.typenum, x.ndim_, x.shape_, 0, 0)
-    cdef NDualArray slope = new_window(x.buf.level, x.typenum, x.ndim_, x.shape_, 0, 0)
+    cdef bint small = stride * size < HELD          # the partial in one block with the value
+    cdef NDualArray r = new_window(x.buf.level, x.typenum, x.ndim_, x.shape_, 0, small)
+    cdef NDualArray slope = None
+    if small:
+        out.t = r.buf.t
+        r.buf.hi = 0
+        r.buf.t = NULL
+    else:
+        slope = new_window(x.buf.level, x.typenum, x.ndim_, x.shape_, 0, 0)
+        out.t = slope.buf.v
     operand.v = vptr(x)
     operand.vs = &stride
     operand.t = <const char*>&ONE64 if x.itemsize_ == 8 else <const char*>&ONE32
@@ -109,11 +118,10 @@ cdef NDualArray map_slope(Row row, NDualArray x):
     operand.lane = operand.lo = 0
     operand.hi = 1
     out.v = r.buf.v
-    out.t = slope.buf.v
     out.vs = out.ts = &stride
     out.lane = 0
     run_kernel(row, x.typenum, 1, &operand, &out, 1, &size, 1)
-    recorder().sloped(row, x, slope, r)
+    recorder().sloped(row, x, slope, out.t if small else NULL, r)
     return r
 
 

@@ -306,9 +306,10 @@ cdef class Run:
                 level.enter()
                 try:
                     recorder.begin(level)
-                    for i in self.active:
-                        inputs[i] = lift_traced(inputs[i], level)
-                        lifted.append(inputs[i])
+                    for i in range(self.chosen):
+                        leaf = lift_traced(inputs[self.places[i]], level)
+                        inputs[self.places[i]] = leaf
+                        lifted.append(leaf)
                     if self.constant_arrays and self.guard.writes:
                         self.lift_constants(inputs, level)
                     level.inputs = inputs
@@ -356,6 +357,30 @@ cdef class Run:
     def one_pass(self, list inputs, tuple seeds, Py_ssize_t width, call):
         """(value, lanes, True, compared) of one dual, else (parts, None, False, compared)."""
         return self.forward(call, inputs, seeds, width)
+
+
+cdef class Pull:
+    """A prepared gradient as a callable without a Python frame of its own, where its run records."""
+
+    cdef object plan, run
+    cdef bint quick, alone
+
+    def __cinit__(self, plan, *unused):
+        self.plan = plan
+        self.run = plan.run
+        self.quick = plan.reverse and plan.flat
+        self.alone = type(plan.argnums) is int
+
+    def __call__(self, *args):
+        cdef tuple done
+        cdef list found
+        if not self.quick:
+            return self.swept(args)
+        done = self.run.gradients(args)
+        if type(done[1]) is not list or not done[2]:
+            return self.plan.gradient_of(done)
+        found = <list>done[1]
+        return done[0], found[0] if self.alone else tuple(found)
 
 
 cdef class Push:
