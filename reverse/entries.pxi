@@ -41,6 +41,16 @@ cdef int clear(NDualArray x, Tape tape) except -1:
     return 0
 
 
+cdef struct row_reads:
+    const char* x[3]
+    const Py_ssize_t* xs[3]
+    Py_ssize_t strides[3][64]
+    double numbers[3]
+    float numbers32[3]
+    const char* y
+    Py_ssize_t ys[64]
+
+
 @cython.final
 @cython.freelist(64)
 @cython.no_gc
@@ -56,19 +66,12 @@ cdef class MapEntry(Entry):
         return self.called.name
 
     cdef int pull(self, Tape tape) except -1:
-        cdef NDualArray out = self.out, t, x
-        cdef cnp.ndarray a
-        cdef const char* xp[3]
-        cdef const Py_ssize_t* xsp[3]
-        cdef Py_ssize_t xs[3][64]
+        cdef NDualArray out = self.out, t
+        cdef row_reads r
         cdef Py_ssize_t ts[3][64]
-        cdef Py_ssize_t ys[64]
-        cdef double numbers[3]
-        cdef float numbers32[3]
         cdef nd_shadow to[3]
         cdef const char* w
         cdef const Py_ssize_t* ws
-        cdef const char* y = NULL
         cdef object kept = None
         cdef bint fresh
         cdef double single
@@ -90,45 +93,52 @@ cdef class MapEntry(Entry):
             clear(out, tape)
             w = cnp.PyArray_BYTES(<cnp.ndarray>kept)
             ws = <const Py_ssize_t*>cnp.PyArray_STRIDES(<cnp.ndarray>kept)
+        self.reads(&r)
         for i in range(self.nin):
-            xsp[i] = xs[i]
-            xp[i] = NULL
-            obj = self.s0 if i == 0 else self.s1 if i == 1 else self.s2
-            if type(obj) is NDualArray:
-                x = <NDualArray>obj
-                xp[i] = x.buf.v + x.voff
-                widen(ndim, x.ndim_, x.shape_, x.vs, xs[i])
-            elif type(obj) is np_ndarray:
-                a = <cnp.ndarray>obj
-                xp[i] = cnp.PyArray_BYTES(a)
-                widen(ndim, cnp.PyArray_NDIM(a), <Py_ssize_t*>cnp.PyArray_DIMS(a),
-                      <Py_ssize_t*>cnp.PyArray_STRIDES(a), xs[i])
-            elif obj is not None:
-                numbers[i] = obj
-                numbers32[i] = <float>numbers[i]
-                xp[i] = <const char*>&numbers[i] if out.itemsize_ == 8 else <const char*>&numbers32[i]
-                xsp[i] = NOWHERE
             t = self.t0 if i == 0 else self.t1 if i == 1 else self.t2
             to[i].t = NULL
             to[i].fresh = False
             if t is not None:
                 fresh = False
-                if t.ndim_ == ndim and t.size_ == out.size_:
-                    to[i].t = shadow(t, tape, &fresh)
-                else:
-                    to[i].t = shadow(t, tape, NULL)
+                to[i].t = shadow(t, tape, &fresh)
                 widen(ndim, t.ndim_, t.shape_, t.vs, ts[i])
                 to[i].ts = ts[i]
                 to[i].fresh = fresh
+        run_pull(self.row, out.typenum, self.nin, r.x, r.xs, r.y, r.ys, w, ws, to, ndim, out.shape_)
+        return 0
+
+    cdef int reads(self, row_reads* r) except -1:
+        """Where the values lie that the partials read."""
+        cdef NDualArray x
+        cdef cnp.ndarray a
+        cdef int i, ndim = self.out.ndim_
+        for i in range(self.nin):
+            r.xs[i] = r.strides[i]
+            r.x[i] = NULL
+            obj = self.s0 if i == 0 else self.s1 if i == 1 else self.s2
+            if type(obj) is NDualArray:
+                x = <NDualArray>obj
+                r.x[i] = x.buf.v + x.voff
+                widen(ndim, x.ndim_, x.shape_, x.vs, r.strides[i])
+            elif type(obj) is np_ndarray:
+                a = <cnp.ndarray>obj
+                r.x[i] = cnp.PyArray_BYTES(a)
+                widen(ndim, cnp.PyArray_NDIM(a), <Py_ssize_t*>cnp.PyArray_DIMS(a),
+                      <Py_ssize_t*>cnp.PyArray_STRIDES(a), r.strides[i])
+            elif obj is not None:
+                r.numbers[i] = obj
+                r.numbers32[i] = <float>r.numbers[i]
+                r.x[i] = <const char*>&r.numbers[i] if self.out.itemsize_ == 8 else <const char*>&r.numbers32[i]
+                r.xs[i] = NOWHERE
+        r.y = NULL
         if self.s3 is not None:
             x = <NDualArray>self.s3
-            y = x.buf.v + x.voff
+            r.y = x.buf.v + x.voff
             for i in range(ndim):
-                ys[i] = x.vs[i]
+                r.ys[i] = x.vs[i]
         if self.slope != NULL:
-            xp[1] = self.slope
-            xsp[1] = out.vs
-        run_pull(self.row, out.typenum, self.nin, xp, xsp, y, ys, w, ws, to, ndim, out.shape_)
+            r.x[1] = self.slope
+            r.xs[1] = self.out.vs
         return 0
 
 

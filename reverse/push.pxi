@@ -72,11 +72,12 @@ cdef int push(Entry entry, Tape tape) except -1:
     if type(entry) is ProductEntry:
         return push_product(entry, tape)
     t = tangent_of(entry.t0, tape)
+    if type(entry) is SumEntry:
+        tape.adjoint[(<SumEntry>entry).node] = 0 if t is None else t.sum()
+        return 0
     if t is None:
         return clear(entry.out, tape)
-    if type(entry) is SumEntry:
-        t = t.sum()
-    elif type(entry) is GatherEntry:
+    if type(entry) is GatherEntry:
         t = t[entry.s0]
     elif type(entry) is CopyEntry:
         t = t.copy() if entry.s0 is None else flat_shadow(entry.t0, tape)[entry.s0]
@@ -87,40 +88,13 @@ cdef int push(Entry entry, Tape tape) except -1:
 
 cdef int push_row(MapEntry entry, Tape tape) except -1:
     """A row: the map along one operand is its own transpose, so the kernel of the pullback serves."""
-    cdef NDualArray out = entry.out, t, x
-    cdef cnp.ndarray a, found = None
-    cdef const char* xp[3]
-    cdef const Py_ssize_t* xsp[3]
-    cdef Py_ssize_t xs[3][64]
+    cdef NDualArray out = entry.out, t
+    cdef cnp.ndarray found = None
+    cdef row_reads r
     cdef Py_ssize_t ws[64]
-    cdef Py_ssize_t ys[64]
-    cdef double numbers[3]
-    cdef float numbers32[3]
     cdef nd_shadow to[3]
-    cdef const char* y = NULL
     cdef int i, k, ndim = out.ndim_
-    for i in range(entry.nin):
-        xsp[i] = xs[i]
-        xp[i] = NULL
-        obj = entry.s0 if i == 0 else entry.s1 if i == 1 else entry.s2
-        if type(obj) is NDualArray:
-            x = <NDualArray>obj
-            xp[i] = x.buf.v + x.voff
-            widen(ndim, x.ndim_, x.shape_, x.vs, xs[i])
-        elif type(obj) is np_ndarray:
-            a = <cnp.ndarray>obj
-            xp[i] = cnp.PyArray_BYTES(a)
-            widen(ndim, cnp.PyArray_NDIM(a), <Py_ssize_t*>cnp.PyArray_DIMS(a), <Py_ssize_t*>cnp.PyArray_STRIDES(a), xs[i])
-        elif obj is not None:
-            numbers[i] = obj
-            numbers32[i] = <float>numbers[i]
-            xp[i] = <const char*>&numbers[i] if out.itemsize_ == 8 else <const char*>&numbers32[i]
-            xsp[i] = NOWHERE
-    if entry.s3 is not None:
-        x = <NDualArray>entry.s3
-        y = x.buf.v + x.voff
-        for i in range(ndim):
-            ys[i] = x.vs[i]
+    entry.reads(&r)
     for i in range(entry.nin):
         t = entry.t0 if i == 0 else entry.t1 if i == 1 else entry.t2
         if t is None or absent(t, tape) or out.size_ == 0:
@@ -133,7 +107,8 @@ cdef int push_row(MapEntry entry, Tape tape) except -1:
         to[i].t = cnp.PyArray_BYTES(found)
         to[i].ts = <const Py_ssize_t*>cnp.PyArray_STRIDES(found)
         widen(ndim, t.ndim_, t.shape_, t.vs, ws)
-        run_pull(entry.row, out.typenum, entry.nin, xp, xsp, y, ys, shadow(t, tape, NULL), ws, to, ndim, out.shape_)
+        run_pull(entry.row, out.typenum, entry.nin, r.x, r.xs, r.y, r.ys, shadow(t, tape, NULL), ws, to, ndim,
+                 out.shape_)
     return put(out, tape, found)
 
 
