@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import importlib
+import sys
 import types
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -14,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from ndual import chunk
-from ndual._core.run import ForwardRun
-from ndual.errors import ArgumentTypeError, ArgumentValueError, NdualError
+from ndual._core.run import ForwardRun, GlobalRandom
+from ndual.errors import ArgumentTypeError, ArgumentValueError, NdualError, NoRuleError
 from ndual.frontend import dispatch, intercept
 from ndual.outputs import Outputs, leaf_gradient, leaf_jacobian
 from ndual.structure import (
@@ -116,8 +117,8 @@ class Plan:
     """
 
     __slots__ = (
-        "_count", "active", "argnums", "f", "flat", "holomorphic", "kwargs", "leaves", "outputs", "reverse", "run",
-        "single", "sizes", "slots", "trees", "values",
+        "_count", "active", "argnums", "auto", "f", "flat", "holomorphic", "kwargs", "leaves", "outputs", "reverse",
+        "run", "single", "sizes", "slots", "spare", "trees", "values",
     )  # fmt: skip
 
     def __init__(
@@ -154,26 +155,46 @@ class Plan:
         first = chosen[0]
         self.single = isinstance(argnums, int) and not self.trees and first.kind == ARRAY and first.dtype == FLOAT64
         self.sizes = [leaf.dof(self.holomorphic) for leaf in chosen]
+        # A chunk size is a wish about forward passes.
+        self.auto = mode == "auto" and chunk_size is None and not jvp
+        self.spare: int | None = None
+        self.reverse = mode == "reverse" or (
+            self.auto and outputs.scalar and sum(self.sizes) >= chunk.REVERSE_FROM
+        )
+        self.run: Any = self._back(call, guard, keep) if self.reverse else self._forth(call, guard, keep, chunk_size, jvp)
+
+    def _forth(self, call: Any, guard: Any, keep: bool, chunk_size: int | None = None, jvp: bool = False) -> ForwardRun:
+        """A run in forward mode."""
         dof = sum(self.sizes)
-        self.reverse = mode == "reverse"
-        if self.reverse:
-            run_type: Any = importlib.import_module("ndual.reverse.run").ReverseRun
-            self.run = run_type(
-                call, self.leaves, self.slots, guard, outputs, direct=not outputs.has_aux, dof=dof,
-                holomorphic=self.holomorphic, keep=keep,
-            )  # fmt: skip
-            return
         passes, width = 1, 1
         if not jvp:
+            chosen = [self.leaves[k] for k in self.slots]
             limit = chunk_size or chunk.default_width(
                 dof,
                 max(leaf.size * leaf.dtype.itemsize for leaf in chosen),  # type: ignore[union-attr]
             )
             passes, width = chunk.split(dof, limit)
-        self.run = ForwardRun(
-            call, self.leaves, self.slots, guard, outputs, direct=not outputs.has_aux, width=width, passes=passes,
-            dof=dof, holomorphic=self.holomorphic, keep=keep,
+        return ForwardRun(
+            call, self.leaves, self.slots, guard, self.outputs, direct=not self.outputs.has_aux, width=width,
+            passes=passes, dof=dof, holomorphic=self.holomorphic, keep=keep,
         )  # fmt: skip
+
+    def _back(self, call: Any, guard: Any, keep: bool) -> Any:
+        """A run in reverse mode."""
+        kind: Any = importlib.import_module("ndual.reverse.run").ReverseRun
+        run = kind(
+            call, self.leaves, self.slots, guard, self.outputs, direct=not self.outputs.has_aux, dof=sum(self.sizes),
+            holomorphic=self.holomorphic, keep=keep,
+        )  # fmt: skip
+        if self.spare is not None:
+            run.spare = self.spare
+        return run
+
+    def keep_tapes(self) -> None:
+        """Keep the memory of a tape from one call to the next, however large."""
+        self.spare = sys.maxsize
+        if self.reverse:
+            self.run.spare = self.spare
 
     def _take(self, i: int, value: Any) -> bool:
         """Add an argument; whether it is plain data."""
@@ -307,7 +328,17 @@ class Plan:
     ) -> tuple[Any, Any]:
         """(value, gradient) at flat values; the value is (value, aux) where there is aux."""
         if self.reverse:
-            return self.gradient_of(self.run.gradients(values, call))
+            run: Any = self.run
+            try:
+                done = run.gradients(values, call)
+            except (NoRuleError, MemoryError):
+                if not self.auto:
+                    raise
+                # What reverse mode cannot do, or has no room for, forward mode may.
+                self.auto = self.reverse = False
+                self.run = self._forth(self.run.call, self.run.guard, self.run.keep)
+                return self.gradient(values, progress, call)
+            return self.gradient_of(done)
         return self.gradient_of(self.run.sweep(values, progress, call))
 
     def gradient_of(self, done: tuple[Any, Any, bool, bool]) -> tuple[Any, Any]:
@@ -334,7 +365,8 @@ class Plan:
 
         The value is (value, aux) where there is aux.
         """
-        value, rows, single, compared = self.run.sweep(values, progress, call)
+        found = self._in_few_sweeps(values, progress, call) if self.auto else None
+        value, rows, single, compared = found or self.run.sweep(values, progress, call)
         if single:
             if self.single and rows.ndim <= 2 and len(self.leaves[self.slots[0]].shape) == 1:
                 return value, rows.T
@@ -346,6 +378,24 @@ class Plan:
         ]
         whole = rebuild(value.tree, value.values)
         return (whole, value.aux) if self.outputs.has_aux else whole, rebuild_gradient(value.tree, blocks)
+
+    def _in_few_sweeps(self, values: Any, progress: Any, call: Any) -> Any:
+        """A sweep in reverse mode if the outputs turn out to be few beside the passes, and so from then on; else None."""
+        self.auto = False
+        run = self.run
+        if run.passes < chunk.PASSES_TO_TRY:
+            return None
+        back = self._back(run.call, run.guard, run.keep)
+        chance = GlobalRandom() if run.guard.random else None
+        try:
+            found = back.sweep(values, progress, call, chunk.OUTPUTS_A_PASS * run.passes)
+        except (NoRuleError, MemoryError):
+            found = None
+        if found is not None:
+            self.run, self.reverse = back, True
+        elif chance is not None:
+            chance.restore()
+        return found
 
     @property
     def reusable(self) -> bool:

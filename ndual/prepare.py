@@ -5,7 +5,6 @@ The work of a call is done by the run of a plan; here are the signatures, the co
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Self
 
@@ -29,8 +28,7 @@ class Prepared:
         self._progress = progress
         # The example arguments served their turn; keeping them would keep their memory.
         plan.values = []
-        if plan.reverse:
-            plan.run.spare = sys.maxsize
+        plan.keep_tapes()
 
     def clone(self) -> Self:
         """The same, with buffers of its own."""

@@ -49,9 +49,13 @@ class ReverseRun(TapeRun):
         )  # fmt: skip
 
     def sweep(
-        self, primals: Any, progress: Callable[[int], Iterable[int]] = range, call: Callable[..., Any] | None = None
-    ) -> tuple[Any, Any, bool, bool]:
-        """As the forward run: value, rows ``(dof, *value.shape)``, whether it is one dual, whether it compared values."""
+        self, primals: Any, progress: Callable[[int], Iterable[int]] = range, call: Callable[..., Any] | None = None,
+        most: float = math.inf,
+    ) -> tuple[Any, Any, bool, bool] | None:  # fmt: skip
+        """As the forward run: value, rows ``(dof, *value.shape)``, whether it is one dual, whether it compared values.
+
+        None if that would take more than `most` sweeps.
+        """
         tape, self.tape = self.tape, None
         if tape is None:
             tape = self.fresh()
@@ -59,6 +63,9 @@ class ReverseRun(TapeRun):
         try:
             done = self.record(primals, tape, call)
             self.note_bytes(before, tape)
+            values = [done[0]] if done[2] else [v for v, dual in zip(done[0].values, done[0].rows) if dual is not None]
+            if sum(math.prod(np.shape(_core.bottom(v))) for v in values) > most:
+                return None
             return self.several(done, tape, progress)
         finally:
             self.put_back(tape)

@@ -332,3 +332,69 @@ def test_a_prepared_object_keeps_its_tape_and_others_only_a_small_one():
 
     (known,) = [plan for plan in cached(loop).plans.values() if plan.reverse]
     assert known.run.tape is None or known.run.tape.nbytes <= 256 * 1024
+
+
+# ---- auto --------------------------------------------------------------------------------------------------------
+
+
+def mode_of(prepared):
+    return repr(prepared).split("mode ")[1].split(",")[0]
+
+
+def test_gradients_of_many_numbers_go_back():
+    for n, mode in ((1, "forward"), (16, "forward"), (17, "reverse"), (100, "reverse")):
+        x = np.linspace(0.1, 1.0, n)
+        prepared = ndual.prepare_gradient(lambda x: np.sum(np.sin(x)), x)
+        assert mode_of(prepared) == mode
+        assert_allclose(prepared(x)[1], np.cos(x), rtol=1e-14)
+    assert mode_of(ndual.prepare_gradient(np.sum, np.ones(100), chunk_size=8)) == "forward"
+    assert mode_of(ndual.prepare_gradient(np.sum, {"a": np.ones((3, 4)), "b": np.ones(5)})) == "reverse"
+
+
+@pytest.mark.parametrize(("n", "m", "mode"), [(100, 1, "forward"), (300, 1, "reverse"), (300, 200, "forward")])
+def test_jacobians_go_back_where_outputs_are_few(n, m, mode):
+    runs = []
+
+    def f(x):
+        runs.append(1)
+        return np.sin(x[:m]) * x[-1]
+
+    x = np.linspace(0.1, 1.0, n)
+    prepared = ndual.prepare_jacobian(f, x)
+    want = np.zeros((m, n))
+    want[np.arange(m), np.arange(m)] = np.cos(x[:m]) * x[-1]
+    want[:, -1] += np.sin(x[:m])
+    for _ in range(2):
+        assert_allclose(prepared(x)[1], want, rtol=1e-14)
+        assert mode_of(prepared) == mode
+    passes = prepared._plan.run.passes
+    assert len(runs) == 2 * passes + (1 if m == 200 else 0)
+
+
+def test_auto_goes_forward_where_reverse_cannot():
+    from ndual.rules.registry import Structured
+
+    def broken(*args, **kwargs):
+        raise ndual.NoRuleError("none here")
+
+    from ndual.reverse.apply import RULES
+
+    kept = RULES[Structured]
+    RULES[Structured] = broken
+    try:
+        f = lambda x: np.sum(np.sort(x) ** 2)  # noqa: E731
+        x = np.linspace(0.1, 1.0, 300)
+        assert_allclose(ndual.grad(f)(x), 2 * x)
+        assert_allclose(ndual.jacobian(f)(x), 2 * x)
+        with pytest.raises(ndual.NoRuleError):
+            ndual.grad(f, mode="reverse")(x)
+    finally:
+        RULES[Structured] = kept
+
+
+def test_auto_inside_of_derivatives():
+    x = np.linspace(0.1, 1.0, 40)
+    outer = lambda x: np.sum(ndual.grad(lambda y: np.sum(y**3))(x) * x)  # noqa: E731
+    assert_allclose(ndual.grad(outer)(x), 9 * x**2, rtol=1e-13)
+    assert_allclose(ndual.grad(outer, chunk_size=7)(x), 9 * x**2, rtol=1e-13)
+    assert_allclose(ndual.jacobian(ndual.grad(lambda y: np.sum(y**3)))(x), np.diag(6 * x), rtol=1e-13)
