@@ -48,7 +48,7 @@ def jvp(
     has_aux : bool
         `f` returns ``(output, aux)``; `aux` is handed back as it is.
     mode : {"auto", "forward"}
-        How; a directional derivative is always taken forward.
+        How; a directional derivative is always taken forward. :func:`vjp` has cotangents.
 
     Returns
     -------
@@ -130,7 +130,9 @@ def value_and_grad(
     has_aux : bool
         `f` returns ``(output, aux)``; the value is then ``(output, aux)`` too.
     mode : {"auto", "forward", "reverse"}
-        Forward carries several directions in one pass. Reverse is not available yet.
+        Forward carries several directions in one pass of `f`. Reverse runs `f` once, records what it does, and takes
+        the cotangent of the output back. "auto" is reverse from 17 numbers on, where it costs less, and forward if
+        `chunk_size` is given, where the record finds no room, or where a function has a rule for forward mode alone.
     chunk_size : int, optional
         The most directions of one forward pass; the default depends on the size of the arguments.
     holomorphic : bool
@@ -256,6 +258,12 @@ def jacobian(
         Takes the arguments of `f` and returns an array of shape ``(*output.shape, *argument.shape)`` for each output
         and argument: the structure of the output outside, that of the arguments inside. Its dtype is that of the
         output; its memory order is not promised. With ``has_aux=True`` the result is ``(jacobian, aux)``.
+
+    Notes
+    -----
+    In reverse mode `f` runs once, and there is a sweep for each number of the output. ``mode="auto"`` is forward for up
+    to three passes. Beyond, it runs `f` in reverse mode first, which tells how many numbers it returns, and goes forward
+    if there are more than four for each pass; a prepared object asks once.
 
     Raises
     ------
