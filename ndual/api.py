@@ -262,8 +262,8 @@ def jacobian(
     Notes
     -----
     In reverse mode `f` runs once, and there is a sweep for each number of the output. ``mode="auto"`` is forward for up
-    to three passes. Beyond, it runs `f` in reverse mode first, which tells how many numbers it returns, and goes forward
-    if there are more than four for each pass; a prepared object asks once.
+    to three passes. Beyond, it runs `f` in reverse mode first, which tells how many numbers it returns, and goes
+    forward if there are more than four for each pass; a prepared object asks once.
 
     Raises
     ------
@@ -366,7 +366,7 @@ def jacrev(
     Examples
     --------
     >>> import numpy as np, ndual
-    >>> ndual.jacrev(lambda x: np.array([x @ x, x[0]]))(np.array([3.0, 4.0])).tolist()
+    >>> ndual.jacrev(lambda x: np.stack([x @ x, x[0]]))(np.array([3.0, 4.0])).tolist()
     [[6.0, 8.0], [1.0, 0.0]]
     """
     return _jacobian(f, argnums, has_aux, "reverse", None, holomorphic, progress, "jacrev")

@@ -16,16 +16,17 @@ A Rosenbrock gradient took, at n = 100, 51 us in one pass and 84 in two; at n = 
 
 
 REVERSE_FROM = SCALAR_WIDTH + 1
-"""Directions from which on a gradient is taken in reverse. Time in reverse over time forward, prepared, at 8, 16, 24, 32,
-64 and 256 directions: Rosenbrock's function 1.4, 1.4, 1.2, 1.0, 0.13, 0.03; sum(sin(x) exp(-x²)) 1.4, 1.2, 1.1, 1.0, 1.2,
-0.02; a loop over numbers 2.0, 0.5, 0.15, 0.4, 0.5, 0.03; a fit to 2000 points 1.7, 0.8, 0.4, 0.3, 0.1, 0.01; the
-determinant of a matrix 1.3, 2.5, 0.3, 0.3, 0.06, 0.01; a layer of tanh 0.5, 1.9, 1.6, 1.4, 1.2, 0.07."""
+"""Directions from which on a gradient is taken in reverse. Time in reverse over time forward, prepared, at 8, 16,
+24, 32, 64 and 256 directions: Rosenbrock's function 1.4, 1.4, 1.2, 1.0, 0.13, 0.03; sum(sin(x) exp(-x*x)) 1.4, 1.2,
+1.1, 1.0, 1.2, 0.02; a loop
+over numbers 2.0, 0.5, 0.15, 0.4, 0.5, 0.03; a fit to 2000 points 1.7, 0.8, 0.4, 0.3, 0.1, 0.01; a
+determinant by Cholesky 1.3, 2.5, 0.3, 0.3, 0.06, 0.01; a layer of tanh 0.5, 1.9, 1.6, 1.4, 1.2, 0.07."""
 
 PASSES_TO_TRY = 4
 """Forward passes of a Jacobian from which on the number of its outputs, which only a run tells, is asked for first."""
 
 OUTPUTS_A_PASS = 4
-"""Numbers of the output whose sweeps cost about one forward pass. tanh(W sin(x)) with 256 inputs, which are 4 passes, took
+"""Numbers of the output whose sweeps cost about one forward pass. tanh(W sin(x)) of 256 inputs, 4 passes, took
 0.2, 0.5, 0.6, 0.9 and 3.0 times as long in reverse as forward for 1, 4, 16, 32 and 64 outputs; with 1000 inputs, 63
 passes, 0.05 at most up to 64 outputs."""
 

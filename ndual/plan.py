@@ -59,7 +59,7 @@ def check_function(f: Any, operator: str) -> None:
         )
 
 
-def check_mode(mode: Any) -> str:
+def check_mode(mode: Any) -> Any:
     """The mode that will run."""
     if mode not in MODES:
         raise ArgumentValueError(f"mode expects one of {', '.join(map(repr, MODES))}; got {mode!r}")
@@ -158,10 +158,10 @@ class Plan:
         # A chunk size is a wish about forward passes.
         self.auto = mode == "auto" and chunk_size is None and not jvp
         self.spare: int | None = None
-        self.reverse = mode == "reverse" or (
-            self.auto and outputs.scalar and sum(self.sizes) >= chunk.REVERSE_FROM
+        self.reverse = mode == "reverse" or (self.auto and outputs.scalar and sum(self.sizes) >= chunk.REVERSE_FROM)
+        self.run: ForwardRun = (
+            self._back(call, guard, keep) if self.reverse else self._forth(call, guard, keep, chunk_size, jvp)
         )
-        self.run: Any = self._back(call, guard, keep) if self.reverse else self._forth(call, guard, keep, chunk_size, jvp)
 
     def _forth(self, call: Any, guard: Any, keep: bool, chunk_size: int | None = None, jvp: bool = False) -> ForwardRun:
         """A run in forward mode."""
@@ -194,7 +194,8 @@ class Plan:
         """Keep the memory of a tape from one call to the next, however large."""
         self.spare = sys.maxsize
         if self.reverse:
-            self.run.spare = self.spare
+            run: Any = self.run
+            run.spare = self.spare
 
     def _take(self, i: int, value: Any) -> bool:
         """Add an argument; whether it is plain data."""
@@ -380,7 +381,7 @@ class Plan:
         return (whole, value.aux) if self.outputs.has_aux else whole, rebuild_gradient(value.tree, blocks)
 
     def _in_few_sweeps(self, values: Any, progress: Any, call: Any) -> Any:
-        """A sweep in reverse mode if the outputs turn out to be few beside the passes, and so from then on; else None."""
+        """A sweep in reverse mode if the outputs turn out to be few, and so from then on; else None."""
         self.auto = False
         run = self.run
         if run.passes < chunk.PASSES_TO_TRY:
@@ -388,7 +389,7 @@ class Plan:
         back = self._back(run.call, run.guard, run.keep)
         chance = GlobalRandom() if run.guard.random else None
         try:
-            found = back.sweep(values, progress, call, chunk.OUTPUTS_A_PASS * run.passes)
+            found = back.few_sweeps(values, chunk.OUTPUTS_A_PASS * run.passes, progress, call)
         except (NoRuleError, MemoryError):
             found = None
         if found is not None:

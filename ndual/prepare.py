@@ -87,7 +87,16 @@ def _plan(
     if not args:
         raise ArgumentValueError(f"{operator} expects example arguments after the function; got none")
     chosen: Argnums = tuple(range(len(args))) if argnums is None else check_argnums(argnums)
-    return Plan(f, args, chosen, outputs, chunk_size=check_chunk_size(chunk_size), jvp=jvp, keep=not copy, mode="forward" if jvp else mode)
+    return Plan(
+        f,
+        args,
+        chosen,
+        outputs,
+        chunk_size=check_chunk_size(chunk_size),
+        jvp=jvp,
+        keep=not copy,
+        mode="forward" if jvp else mode,
+    )
 
 
 def prepare_derivative(

@@ -56,7 +56,9 @@ class Push(Linear):
             )
         for i, tangent in enumerate(tangents):
             if i not in plan.active and tangent is not None:
-                raise ArgumentTypeError(f"push expects None for {name_of(i)}, which holds no float; got {describe(tangent)}")
+                raise ArgumentTypeError(
+                    f"push expects None for {name_of(i)}, which holds no float; got {describe(tangent)}"
+                )
         given: list[Any] = []
         for i in plan.active:
             tree, name = plan.trees.get(i, 0), f"tangent of {name_of(i)}"
@@ -152,7 +154,8 @@ def traced(f: Callable[..., Any], primals: tuple[Any, ...], has_aux: bool, opera
             "Pass floats (1.0, not 1)"
         )
     plan = Plan(f, primals, active, Outputs(operator, has_aux), mode="reverse")
-    trace = plan.run.trace(plan.values)  # type: ignore[union-attr]
+    run: Any = plan.run
+    trace = run.trace(plan.values)
     plan.values = []
     return plan, trace
 
@@ -172,8 +175,8 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[An
     Returns
     -------
     value, pullback
-        The output, and a callable: ``pullback(cotangent)`` takes a cotangent with the structure and shapes of the output
-        (None for a part that has none; a single real number needs no cotangent) and returns a tuple with that of
+        The output, and a callable: ``pullback(cotangent)`` takes a cotangent with the structure and shapes of the
+        output (None for a part that has none; a single real number needs no cotangent) and returns a tuple with that of
         each primal, in its structure, shapes and dtypes, and None for what is not float. It may be called as often as
         needed. It keeps copies of all that it needs, so that later writes to the arguments do not change it, and
         frees them when it is dropped. With ``has_aux=True``, `aux` is a third entry.
@@ -200,9 +203,9 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[An
     >>> value, pullback = ndual.vjp(lambda A, x: A @ x, A, x)
     >>> value.tolist()
     [-1.0, -1.0]
-    >>> to_A, to_x = pullback(np.array([1.0, 0.0]))
+    >>> to_A, to_x = pullback(np.array([1.0, 2.0]))
     >>> to_A.tolist(), to_x.tolist()
-    ([[1.0, -1.0], [0.0, 0.0]], [1.0, 2.0])
+    ([[1.0, -1.0], [2.0, -2.0]], [7.0, 10.0])
     """
     plan, trace = traced(f, primals, has_aux, "vjp")
     value = trace.value if trace.single else rebuild(trace.value.tree, trace.value.values)

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
-from ndual.reverse._tape import Tape, TapeRun
 
 from ndual import _core
+from ndual.reverse._tape import Tape, TapeRun
 from ndual.reverse.apply import RULES, TRANSPOSES
 
 SPARE = 256 * 1024
@@ -49,13 +49,14 @@ class ReverseRun(TapeRun):
         )  # fmt: skip
 
     def sweep(
-        self, primals: Any, progress: Callable[[int], Iterable[int]] = range, call: Callable[..., Any] | None = None,
-        most: float = math.inf,
-    ) -> tuple[Any, Any, bool, bool] | None:  # fmt: skip
-        """As the forward run: value, rows ``(dof, *value.shape)``, whether it is one dual, whether it compared values.
+        self, primals: Any, progress: Callable[[int], Iterable[int]] = range, call: Callable[..., Any] | None = None
+    ) -> tuple[Any, Any, bool, bool]:
+        """As the forward run: value, rows ``(dof, *value.shape)``, whether it is one dual, whether it compared."""
+        done: tuple[Any, Any, bool, bool] = self.few_sweeps(primals, math.inf, progress, call)
+        return done
 
-        None if that would take more than `most` sweeps.
-        """
+    def few_sweeps(self, primals: Any, most: float, progress: Any = range, call: Any = None) -> Any:
+        """As :meth:`sweep`, but None if the function returns more than `most` numbers."""
         tape, self.tape = self.tape, None
         if tape is None:
             tape = self.fresh()
@@ -63,8 +64,7 @@ class ReverseRun(TapeRun):
         try:
             done = self.record(primals, tape, call)
             self.note_bytes(before, tape)
-            values = [done[0]] if done[2] else [v for v, dual in zip(done[0].values, done[0].rows) if dual is not None]
-            if sum(math.prod(np.shape(_core.bottom(v))) for v in values) > most:
+            if count(done[0], done[2]) > most:
                 return None
             return self.several(done, tape, progress)
         finally:
@@ -110,7 +110,7 @@ class ReverseRun(TapeRun):
         rows: Any = np.empty((math.prod(shape), self.dof), dtype)
         found = []
         for k in progress(math.prod(shape)):
-            row = None
+            row: Any = None
             for unit in units:
                 w = np.zeros(shape, dtype)
                 w.reshape(-1)[k] = unit
@@ -130,6 +130,12 @@ class ReverseRun(TapeRun):
         return np.conj(row) if self.holomorphic else row
 
 
+def count(value: Any, single: bool) -> int:
+    """How many active numbers an output has."""
+    parts = [(value, True)] if single else list(zip(value.values, value.rows, strict=True))
+    return sum(math.prod(np.shape(_core.bottom(part))) for part, dual in parts if dual is not None)
+
+
 def flat_gradient(tape: Tape, leaves: list[Any], pairs: bool) -> Any:
     """The gradient with respect to all leaves in one row; with `pairs` a complex number is two entries."""
     parts = []
@@ -143,7 +149,7 @@ def flat_gradient(tape: Tape, leaves: list[Any], pairs: bool) -> Any:
 
 
 class Trace:
-    """What one run of a function left: its outputs and arguments as duals of a tape, to sweep between as often as asked.
+    """What one run of a function left: its outputs and arguments as duals of a tape, to sweep between.
 
     `value` is the output where that is one dual (`single`), else its parts; `rows` has the duals of the outputs, None
     for constants. One sweep at a time: others wait.
@@ -155,7 +161,7 @@ class Trace:
         self._lock = threading.Lock()
 
     def pull(self, ws: list[Any]) -> Any:
-        """The cotangents of all arguments in one row, a complex number as two, from those of the outputs (None: zero)."""
+        """The cotangents of all arguments in one row, complex numbers as two, from those of the outputs."""
         given = [(dual, w) for dual, w in zip(self.rows, ws, strict=True) if dual is not None and w is not None]
         with self._lock:
             self.tape.backward([dual for dual, _ in given], [w for _, w in given])

@@ -104,7 +104,11 @@ def test_jvp_is_the_same_again_with_other_shapes():
         (lambda: ndual.jvp(lambda p: p[0], ([1.0, 2.0],), ([1.0],)), ValueError, "a list of 2.*got list"),
         (lambda: ndual.jvp(3.0, (1.0,), (1.0,)), TypeError, "expects a function; got float"),
         (lambda: ndual.jvp(np.sin, (1.0,), (1.0,), mode="backward"), ValueError, "'auto', 'forward', 'reverse'"),
-        (lambda: ndual.jvp(np.sin, (1.0,), (1.0,), mode="reverse"), ValueError, "tangents are carried forward; got 'reverse'"),
+        (
+            lambda: ndual.jvp(np.sin, (1.0,), (1.0,), mode="reverse"),
+            ValueError,
+            "tangents are carried forward; got 'reverse'",
+        ),
     ],
 )
 def test_jvp_refuses(call, error, words):

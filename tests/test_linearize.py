@@ -44,7 +44,7 @@ def test_structures_numbers_and_aux():
     def f(p, n):
         return {"a": p["x"] * p["y"], "b": (p["y"] ** 2, "text", 3.0)}, p["x"]
 
-    value, push, aux = ndual.linearize(f, {"x": X, "y": 2.0, "s": "t"}, np.arange(2), has_aux=True)
+    _value, push, aux = ndual.linearize(f, {"x": X, "y": 2.0, "s": "t"}, np.arange(2), has_aux=True)
     assert_array_equal(aux, X)
     found = push({"x": V, "y": 0.5, "s": None}, None)
     assert_allclose(found["a"], 2 * V + 0.5 * X)
@@ -52,7 +52,7 @@ def test_structures_numbers_and_aux():
     assert found["b"][1] is None
     assert found["b"][2] == 0.0
     assert_array_equal(push(None, None)["a"], np.zeros(3))
-    value, push = ndual.linearize(lambda t: np.sin(t) * t, 0.7)
+    _value, push = ndual.linearize(lambda t: np.sin(t) * t, 0.7)
     assert_allclose(push(2.0), 2 * (np.cos(0.7) * 0.7 + np.sin(0.7)), rtol=1e-15)
 
 
@@ -107,9 +107,7 @@ def complexes(x):
 def test_as_forward_mode(f):
     value, tangent = ndual.jvp(f, (X,), (V,))
     found, push = ndual.linearize(f, X)
-    values, tangents, pushed = [
-        entry if isinstance(entry, tuple) else (entry,) for entry in (found, tangent, push(V))
-    ]
+    values, tangents, pushed = [entry if isinstance(entry, tuple) else (entry,) for entry in (found, tangent, push(V))]
     for v, w, g in zip(values, value if isinstance(value, tuple) else (value,), pushed, strict=True):
         assert_allclose(v, w, rtol=1e-14)
         assert g.dtype == np.asarray(v).dtype
@@ -135,7 +133,7 @@ def test_float32_and_float16():
 
 def test_inside_of_derivatives():
     def f(x):
-        value, push = ndual.linearize(lambda y: y**3 * x[0], x)
+        _value, push = ndual.linearize(lambda y: y**3 * x[0], x)
         return np.sum(push(x))  # 3 x0 x³: the inner derivative takes x[0] as a constant
 
     want = 9 * X[0] * X**2 + np.array([3 * np.sum(X**3), 0, 0])
@@ -148,7 +146,11 @@ def test_inside_of_derivatives():
     [
         (lambda: ndual.linearize(np.sin), ValueError, "linearize expects the arguments of the function after it"),
         (lambda: ndual.linearize(np.sin, X)[1](), ValueError, "a tangent for each of the 1 primals; got 0"),
-        (lambda: ndual.linearize(np.sin, X)[1](np.ones(2)), ValueError, r"the shape of the argument, \(3,\); got \(2,\)"),
+        (
+            lambda: ndual.linearize(np.sin, X)[1](np.ones(2)),
+            ValueError,
+            r"the shape of the argument, \(3,\); got \(2,\)",
+        ),
         (lambda: ndual.linearize(lambda x, n: x * n, 1.0, True)[1](1.0, 1.0), TypeError, r"None for args\[1\]"),
     ],
 )

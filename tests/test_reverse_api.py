@@ -1,4 +1,4 @@
-"""Reverse mode as users meet it: pullbacks, gradients and Jacobians against analytic values and against forward mode."""
+"""Reverse mode as users meet it: pullbacks, gradients and Jacobians against analytic values."""
 
 import gc
 import weakref
@@ -92,7 +92,7 @@ def test_vjp_of_one_array_twice():
 
 
 def test_vjp_has_aux():
-    value, pullback, aux = ndual.vjp(lambda x: (np.sum(x), {"twice": 2 * x, "n": 3}), X, has_aux=True)
+    _value, pullback, aux = ndual.vjp(lambda x: (np.sum(x), {"twice": 2 * x, "n": 3}), X, has_aux=True)
     assert_array_equal(aux["twice"], 2 * X)
     assert type(aux["twice"]) is np.ndarray
     assert aux["n"] == 3
@@ -122,7 +122,7 @@ def test_complex_cotangents():
 def test_a_pullback_frees_its_tape():
     gc.collect()
     before = ndual._core.pool_info()["live"]
-    value, pullback = ndual.vjp(lambda x: np.sum(np.exp(np.sin(x))), np.linspace(0, 1, 100_000))
+    _value, pullback = ndual.vjp(lambda x: np.sum(np.exp(np.sin(x))), np.linspace(0, 1, 100_000))
     tape = weakref.ref(pullback._trace.tape)
     assert ndual._core.pool_info()["live"] >= before + 2 * 800_000
     del pullback
@@ -132,7 +132,7 @@ def test_a_pullback_frees_its_tape():
 
 def test_vjp_inside_of_derivatives():
     def f(x):
-        value, pullback = ndual.vjp(lambda y: np.sum(y**3) * x[0], x)
+        _value, pullback = ndual.vjp(lambda y: np.sum(y**3) * x[0], x)
         return np.sum(pullback()[0])
 
     # 3 x0 sum(x²): the inner derivative takes x[0] as a constant.

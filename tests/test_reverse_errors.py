@@ -1,4 +1,4 @@
-"""Reverse mode when something is wrong: stale numbers, missing cotangents, errors and shortage of memory midway, threads."""
+"""Reverse mode when something is wrong: stale numbers, no cotangents, errors and lack of memory midway, threads."""
 
 import gc
 import resource
@@ -56,7 +56,7 @@ def nothing_left_behind():
     ],
 )
 def test_cotangents_that_do_not_fit(f, cotangent, error, words):
-    value, pullback = ndual.vjp(f, X)
+    _, pullback = ndual.vjp(f, X)
     with pytest.raises(error, match=words) as caught:
         pullback(*cotangent)
     assert isinstance(caught.value, ndual.NdualError)
@@ -174,7 +174,7 @@ def test_writing_to_an_array_from_outside():
 # ---- errors midway -----------------------------------------------------------------------------------------------
 
 
-class Midway(Exception):
+class Midway(Exception):  # noqa: N818
     pass
 
 
@@ -204,7 +204,7 @@ def test_an_error_of_the_function(operator):
 
 
 def test_arrays_that_two_tapes_read():
-    large, view = np.ones(20_000), None
+    large = np.ones(20_000)
     view = large[::2]
 
     def inner(y, c):
@@ -244,7 +244,7 @@ def test_an_error_in_the_middle_of_a_sweep(monkeypatch):
         return np.sum(np.linalg.solve(np.diag(x) + np.ones((3, 3)), x) * np.sum(LARGE * np.sum(x)))
 
     want = ndual.grad(f, mode="reverse")(X)
-    value, pullback = ndual.vjp(f, X)
+    _, pullback = ndual.vjp(f, X)
     prepared = ndual.prepare_gradient(f, X, mode="reverse")
     assert_allclose(prepared(X)[1], want)
     real = np.linalg.solve

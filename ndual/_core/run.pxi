@@ -376,7 +376,13 @@ cdef class Pull:
         cdef list found
         if not self.quick:
             return self.swept(args)
-        done = self.run.gradients(args)
+        try:
+            done = self.run.gradients(args)
+        except (NoRuleError, MemoryError):
+            if not self.plan.auto:
+                raise
+            self.quick = False       # the plan goes forward
+            return self.swept(args)
         if type(done[1]) is not list or not done[2]:
             return self.plan.gradient_of(done)
         found = <list>done[1]
