@@ -7,7 +7,7 @@ forward mode. Only what a pullback reads is kept: of an operand that enters line
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -185,4 +185,4 @@ RULES: dict[type[Rule], Callable[..., Any]] = {
     Structured: _structured,
 }
 
-TRANSPOSES = registry.RULES["numpy.matmul"].transposes
+TRANSPOSES = cast(Bilinear, registry.RULES["numpy.matmul"]).transposes

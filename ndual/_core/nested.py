@@ -77,7 +77,7 @@ class NestedStorage(Storage):
             return form(x, y)
         places = [j for j, v in enumerate(x) if _dual.is_dual(v)]
         levels = {_dual.level_of(x[j]) for j in places}
-        if len(levels) != 1 or (level := levels.pop()).outer is not None or level.recorder is not None:
+        if len(levels) != 1 or (level := levels.pop()).outer is not None:
             return form(x, y)
         if any(getattr(v, "dtype", None) is not None and v.dtype.kind == "c" for v in x):
             return form(x, y)
