@@ -13,7 +13,10 @@ from ndual.errors import (
     DerivativeLostError,
     NdualError,
     NoRuleError,
+    NotANumberError,
+    RuleError,
     StaleDualError,
+    StrongZeroWarning,
     UndefinedDerivativeError,
     UnsupportedDtype,
 )
@@ -22,6 +25,7 @@ from ndual.frontend.lift import lift
 from ndual.prepare import prepare_derivative, prepare_gradient, prepare_jacobian
 from ndual.pullback import linearize, vjp
 from ndual.second import hessian, hvp, prepare_hessian
+from ndual.trace import TraceTable, trace_table
 
 _install()
 __version__ = "0.1.0"
@@ -35,7 +39,11 @@ __all__ = [
     "DerivativeLostError",
     "NdualError",
     "NoRuleError",
+    "NotANumberError",
+    "RuleError",
     "StaleDualError",
+    "StrongZeroWarning",
+    "TraceTable",
     "UndefinedDerivativeError",
     "UnsupportedDtype",
     "config",
@@ -56,6 +64,7 @@ __all__ = [
     "prepare_hessian",
     "prepare_jacobian",
     "stop_gradient",
+    "trace_table",
     "value_and_grad",
     "vjp",
 ]

@@ -65,7 +65,8 @@ class config:  # noqa: N801 (reads as a function where it is used)
     intercept : bool
         Follow calls that NumPy's protocols do not hand over (SciPy's Python functions) while a derivative is taken.
     copy_constants : bool
-        Copy constant operands that reverse mode must remember, instead of making them read-only until its sweep.
+        Copy every constant array that reverse mode must remember, instead of making the larger ones (above 32 KiB)
+        read-only until its sweep has ended.
     pool_limit : int or None
         The most bytes of freed memory to keep for reuse; None keeps the default.
 

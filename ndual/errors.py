@@ -76,6 +76,14 @@ class UndefinedDerivativeError(NdualError, ArithmeticError):
     """The result hangs on a point without derivative, such as an eigenvector of a repeated eigenvalue."""
 
 
+class NotANumberError(NdualError, ArithmeticError):
+    """With ``config(debug=True)``: the first operation that makes a NaN of numbers, by its name and the user's line."""
+
+
+class RuleError(NdualError, RuntimeError):
+    """With ``config(debug=True)``: a rule returned a derivative of another shape or type than it must have."""
+
+
 class StaleDualError(NdualError, RuntimeError):
     """A dual was used after its derivative call had ended, or in another thread."""
 
@@ -84,6 +92,10 @@ class StaleDualError(NdualError, RuntimeError):
 
 class ConstantOutputWarning(UserWarning):
     """The output carries no derivative although active values were compared on the way."""
+
+
+class StrongZeroWarning(UserWarning):
+    """With ``config(debug=True)``: zero times a number that is not finite was taken as zero in a derivative."""
 
 
 class ArgumentTypeError(NdualError, TypeError):

@@ -8,6 +8,9 @@ value is the same view of the shadow. Numbers are nodes of a list; arrays are en
 cdef extern from "ndual_kernels.h":
     enum: ND_COEF_NONE, ND_COEF_ZERO
 
+cdef extern from "Python.h":
+    Py_ssize_t PY_SSIZE_T_MAX
+
 cimport cython
 cimport numpy as cnp
 from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_CheckExact
@@ -15,7 +18,7 @@ from cpython.object cimport PyObject, PyTypeObject
 from cpython.ref cimport Py_INCREF
 from libc.stdint cimport int32_t
 from libc.stdlib cimport free, realloc
-from libc.string cimport memcpy, memset
+from libc.string cimport memcmp, memcpy, memset
 
 from ndual._core._dual cimport (
     ND_NODE_ENTRY,
@@ -37,6 +40,7 @@ from ndual._core._dual cimport (
     deepest,
     empty_buffer,
     general,
+    in_words,
     live,
     lower,
     mirror,
@@ -45,11 +49,13 @@ from ndual._core._dual cimport (
     nd_tape_node,
     nd_tape_room,
     own_values,
+    place_here,
     pooled,
     product_row,
     row_named,
     run_pull,
     same_view,
+    say_strong_zero,
     snapshot,
     state,
     trace,
@@ -60,23 +66,28 @@ from ndual._core._dual cimport (
     where,
 )
 
+import time
+import weakref
+
 import numpy as np
 
-from ndual._core import _dual
-from ndual.errors import NdualError, NoRuleError, UndefinedDerivativeError
+from ndual._core import HOST, _dual
+from ndual.errors import NdualError, NoRuleError, NotANumberError, RuleError, UndefinedDerivativeError
 
 cnp.import_array()
 
 cdef object np_ndarray = np.ndarray
 cdef object np_add = np.add
 cdef object np_matmul = np.matmul
-cdef enum:
-    COPIED = 32768           # bytes of a plain operand up to which a copy costs less than watching it
+cdef object weak = weakref.ref
+cdef object clock = time.perf_counter
 
 include "shadows.pxi"
+include "plain.pxi"
 include "entries.pxi"
+include "memory.pxi"
 include "writes.pxi"
-include "frozen.pxi"
+include "marks.pxi"
 include "tape.pxi"
 include "push.pxi"
 include "run.pxi"

@@ -156,6 +156,11 @@ def _structured(rule: Structured, function: Any, args: tuple[Any, ...], kwargs: 
         given = forward.copies(given)
     y = call(function, *given)
     several = isinstance(y, tuple | list)
+    if not several:
+        for k, operand in enumerate(operands):
+            view = _core.view_among_lower(operand, y) if active[k] else None
+            if view is not None:
+                return view
     count = len(y) if several else 1
     params = forward.copies(params)
 

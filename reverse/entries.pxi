@@ -240,6 +240,8 @@ cdef class RuleEntry(Entry):
         x = [lower_kept(<NDualArray>o, tape) if type(o) is NDualArray else o for o in self.saved]
         for target, g in zip(self.targets, self.function(ws, *x), strict=True):
             if g is not None:
+                if tape.level.debug:
+                    check_cotangent(self.label, <NDualArray>target, g)
                 add_array(<NDualArray>target, tape, g if hasattr(g, "dtype") else np.asarray(g))
         return 0
 

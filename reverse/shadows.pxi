@@ -101,7 +101,7 @@ cdef Row ADD = row_named("add")
 
 cdef inline bint one_to_one(NDualArray x) noexcept:
     """Whether an array covers its buffer, cell by cell."""
-    return x.size_ * x.itemsize_ == x.buf.vbytes
+    return x.size_ * x.itemsize_ == x.buf.vbytes and (x.flags_ & NCONTIGUOUS or not overlapping(x))
 
 
 cdef char* shadow(NDualArray x, Tape tape, bint* fresh) except NULL:
@@ -209,7 +209,7 @@ cdef object fitted(NDualArray x, object g):
 cdef object summed_to(object g, tuple shape):
     """A cotangent summed to a shape that was broadcast to its own, or had more axes of length one."""
     cdef int extra = g.ndim - len(shape)
-    if g.shape == shape:
+    if g.shape == shape or g.ndim == 0:      # a number is one for every cell
         return g
     if extra < 0:
         return np.broadcast_to(g, shape) if g.ndim == 0 else g.reshape(shape)

@@ -2,7 +2,7 @@
 
 ctypedef struct note:            # one value that an entry reads from a buffer, in a list that runs through the buffer
     int32_t entry, place
-    Py_ssize_t next
+    Py_ssize_t next, low, high   # the bytes it lies in
 
 
 @cython.final
@@ -15,7 +15,12 @@ cdef class Tape(Recorder):
 
     cdef list entries
     cdef list buffers        # those that numbers were read from or written to
-    cdef list frozen         # plain arrays that an entry reads, read-only until the tape is dropped
+    cdef dict frozen         # plain arrays that entries read, read-only until the tape is dropped
+    cdef dict marks          # the user's lines and times of entries, by their numbers; None unless they are asked for
+    cdef double clock        # when the last entry was made
+    cdef dict copies         # the last copy of each plain array that entries read, by its identity
+    cdef readonly Py_ssize_t snapshots    # values that were copied since something overwrote them
+    cdef readonly Py_ssize_t copied       # their bytes, and those of copies of plain arrays
     cdef note* notes
     cdef Py_ssize_t noted_, notes_room
     cdef Py_ssize_t sweep
@@ -33,7 +38,11 @@ cdef class Tape(Recorder):
         self.transposes = transposes
         self.entries = []
         self.buffers = []
-        self.frozen = []
+        self.frozen = {}
+        self.copies = {}
+
+    def __del__(self):
+        thaw(self.frozen)
 
     def __dealloc__(self):
         free(self.notes)
@@ -43,6 +52,11 @@ cdef class Tape(Recorder):
 
     cdef int begin(self, Level level) except -1:
         self.level = level
+        self.snapshots = self.copied = 0
+        self.marks = None
+        if level.boxed:
+            self.marks = {}
+            self.clock = clock()
         return 0
 
     cdef object operands(self, Row row, tuple operands):
@@ -76,6 +90,8 @@ cdef class Tape(Recorder):
                     needs |= row.needs[i]
         if not moves:
             return None
+        if self.level.debug:         # slopes() reads everything
+            needs = 15
         if boxed is not None:
             operands = tuple(boxed)
         entry = MapEntry.__new__(MapEntry)
@@ -137,6 +153,17 @@ cdef class Tape(Recorder):
         self.tape.count += 1
         node.a = ND_NODE_ENTRY
         node.b = <int32_t>(len(self.entries) - 1)
+        if self.marks is not None:
+            self.mark(<Entry>self.entries[len(self.entries) - 1])
+        return 0
+
+    cdef int mark(self, Entry entry) except -1:
+        """Note the user's line of an entry, and the time since the last one."""
+        cdef Mark mark = Mark.__new__(Mark)
+        mark.forward = clock() - self.clock
+        mark.place = place_here()
+        self.marks[len(self.entries) - 1] = mark
+        self.clock = clock()
         return 0
 
     cdef int add(self, Entry entry, NDualArray out) except -1:
@@ -157,17 +184,28 @@ cdef class Tape(Recorder):
         return obj
 
     cdef object keep_plain(self, cnp.ndarray a):
-        cdef object base = a
-        cdef object copy
-        if cnp.PyArray_NBYTES(a) <= COPIED or self.owns or state().copy_constants:
-            return cnp.PyArray_NewCopy(a, cnp.NPY_KEEPORDER)
-        while isinstance(base, np_ndarray):
-            if freeze(<cnp.ndarray>base):
-                self.frozen.append(base)
-            if cnp.PyArray_BASE(<cnp.ndarray>base) == NULL:
-                break
-            base = <object>cnp.PyArray_BASE(<cnp.ndarray>base)
-        return a
+        """A plain array as an entry reads it in the sweep: a copy, or where that costs too much the array made read-only.
+
+        An array that an entry has read before, and that holds what it held then, is the same copy.
+        """
+        cdef cnp.ndarray copy
+        cdef object known
+        if not self.owns and not cnp.PyArray_ISWRITEABLE(a) and cnp.PyArray_BASE(a) == NULL:
+            return a
+        if cnp.PyArray_NBYTES(a) > COPIED and not self.owns and not state().copy_constants and may_freeze(a):
+            freeze(a, self.frozen)
+            return a
+        if cnp.PyArray_NBYTES(a) > REMEMBERED:
+            known = self.copies.get(<Py_ssize_t><PyObject*>a)
+            if known is not None and (<tuple>known)[0]() is a:
+                copy = <cnp.ndarray>(<tuple>known)[1]
+                if same_cells(a, copy):
+                    return copy
+        copy = cnp.PyArray_NewCopy(a, cnp.NPY_KEEPORDER)
+        self.copied += cnp.PyArray_NBYTES(copy)
+        if cnp.PyArray_NBYTES(a) > REMEMBERED:
+            self.copies[<Py_ssize_t><PyObject*>a] = (weak(a), copy)
+        return copy
 
     cdef int watch(self, NDualArray obj, Py_ssize_t entry, int place) except -1:
         """Note that an entry reads these cells, so that a write there first copies them for it."""
@@ -190,47 +228,76 @@ cdef class Tape(Recorder):
         else:
             buf.low = min(buf.low, low)
             buf.high = max(buf.high, high)
-        self.notes[self.noted_].entry = <int32_t>entry
-        self.notes[self.noted_].place = place
-        self.notes[self.noted_].next = buf.reader
+        room = &self.notes[self.noted_]
+        room.entry = <int32_t>entry
+        room.place = place
+        room.next = buf.reader
+        room.low = low
+        room.high = high
         buf.reader = self.noted_
         self.noted_ += 1
         return 0
 
     cdef int writing(self, NDualArray target) except -1:
-        cdef NDualArray x = raw(target), held
         cdef Buffer buf = book(target)
-        cdef Py_ssize_t low, high, at, kept = -1
+        return 0 if buf.reader < 0 else self.overwriting(buf, target, None)
+
+    cdef int writing_at(self, NDualArray x, tuple index) except -1:
+        cdef Buffer buf = book(x)
+        return 0 if buf.reader < 0 else self.overwriting(buf, x, index)
+
+    cdef int overwriting(self, Buffer buf, NDualArray target, tuple index) except -1:
+        """Copy what entries read of the memory that is about to be written: all of an array, or its cells at an index."""
+        cdef NDualArray held, x = raw(target)
+        cdef Py_ssize_t low, high, at, following
         cdef note* n
-        if buf.reader < 0:
-            return 0
+        cdef object cells = None
+        cdef list done = []
+        cdef bint hit
         extent_of(x, &low, &high)
         if high <= buf.low or buf.high <= low:
             return 0
         at = buf.reader
         buf.reader = -1
+        buf.low = PY_SSIZE_T_MAX
+        buf.high = 0
         while at >= 0:
             n = &self.notes[at]
-            entry = self.entries[n.entry]
-            held = saved(entry, n.place)
             following = n.next
-            if held is not None and raw(held).buf is x.buf:
-                if meets(raw(held), x):
-                    save(entry, n.place, snapshot(held))
+            hit = False
+            if n.low < high and low < n.high:
+                entry = self.entries[n.entry]
+                held = None if entry is None else saved(entry, n.place)
+                if held is None or raw(held).buf is not x.buf:
+                    at = following
+                    continue
+                if index is None:
+                    hit = meets(raw(held), x)
                 else:
-                    n.next = kept
-                    kept = at
+                    if cells is None:
+                        cells = marked_cells(x, index)
+                    hit = cells is None or marks_any(cells, raw(held), x.itemsize_)
+                if hit:
+                    save(entry, n.place, self.snapshot_of(held, done))
+            if not hit:
+                n.next = buf.reader
+                buf.reader = at
+                buf.low = min(buf.low, n.low)
+                buf.high = max(buf.high, n.high)
             at = following
-        buf.reader = kept
-        if kept >= 0:
-            buf.low, buf.high = x.buf.vbytes, 0
-            at = kept
-            while at >= 0:
-                extent_of(raw(saved(self.entries[self.notes[at].entry], self.notes[at].place)), &low, &high)
-                buf.low = min(buf.low, low)
-                buf.high = max(buf.high, high)
-                at = self.notes[at].next
         return 0
+
+    cdef NDualArray snapshot_of(self, NDualArray held, list done):
+        """The copy of a view that one write makes, whichever entries read it."""
+        cdef NDualArray copy
+        for former, copy in done:
+            if former is held or (held.device_v is None and same_view(<NDualArray>former, held)):
+                return copy
+        copy = snapshot(held)
+        done.append((held, copy))
+        self.snapshots += 1
+        self.copied += copy.size_ * copy.itemsize_
+        return copy
 
     cdef int number(self, Buffer buffer) except -1:
         buffer.slot = len(self.buffers)
@@ -413,7 +480,10 @@ cdef class Tape(Recorder):
                     if node.from_ >= 0:
                         adjoint[node.from_] += w
             else:
-                (<Entry>self.entries[node.b]).pull(self)
+                if self.marks is None:
+                    (<Entry>self.entries[node.b]).pull(self)
+                else:
+                    pull_marked(self, <Entry>self.entries[node.b], self.marks.get(node.b))
                 if once:
                     self.entries[node.b] = None
         return 0
@@ -467,8 +537,8 @@ cdef class Tape(Recorder):
 
     cpdef clear(self):
         """Drop everything that the run left, and let plain arrays be written to again; the memory serves the next run."""
-        while self.frozen:
-            thaw(<cnp.ndarray>self.frozen.pop())
+        thaw(self.frozen)
+        self.copies.clear()
         self.entries.clear()
         self.buffers.clear()
         self.books.clear()
@@ -512,6 +582,23 @@ cdef class Tape(Recorder):
 
     def __len__(self):
         return self.tape.count
+
+    def trace(self):
+        """Have the next run note every operation, for :meth:`rows`."""
+        self.traces = True
+
+    def rows(self):
+        """What a traced run and its sweep did, one tuple for each operation: see :class:`ndual.trace.TraceRow`."""
+        held = set()
+        return [row_of(entry, self.marks.get(i), held) for i, entry in enumerate(self.entries)]
+
+    cdef int failed(self, object error) except -1:
+        """The run ends with an error: say what made an array read-only if that is what it is about, and let go."""
+        if self.frozen and isinstance(error, ValueError) and not isinstance(error, NdualError) \
+                and any([word in str(error) for word in ("read-only", "writable", "write flag")]):
+            error.add_note(READ_ONLY_NOTE)
+        self.clear()
+        return 0
 
     cdef object row_cotangent(self, storage, row, ufunc, values, value, i, w):
         """The cotangent of operand `i` of a row in its NumPy form, in the shape of the result."""
@@ -566,77 +653,3 @@ cdef object taken(NDualArray x):
 cdef bint own_memory(NDualArray x) noexcept:
     """Whether the shadow may leave as a result: it is an array of its own."""
     return one_to_one(x) and bool(x.flags_ & NCONTIGUOUS)
-
-
-cdef void extent_of(NDualArray x, Py_ssize_t* low, Py_ssize_t* high) noexcept:
-    """The bytes of its buffer that a raw array lies in."""
-    cdef int i
-    cdef Py_ssize_t step
-    low[0] = high[0] = x.voff
-    for i in range(x.ndim_):
-        step = x.vs[i] * (x.shape_[i] - 1)
-        if step < 0:
-            low[0] += step
-        else:
-            high[0] += step
-    high[0] += x.itemsize_
-
-
-cdef bint meets(NDualArray a, NDualArray b) except -1:
-    """Whether two raw arrays of one buffer have a cell in common."""
-    cdef Py_ssize_t low, high, low_b, high_b
-    extent_of(a, &low, &high)
-    extent_of(b, &low_b, &high_b)
-    if high <= low_b or high_b <= low or a.size_ == 0 or b.size_ == 0:
-        return False
-    if a.flags_ & NCONTIGUOUS and b.flags_ & NCONTIGUOUS:
-        return True
-    try:
-        return np.shares_memory(values(a), values(b), max_work=10000)
-    except np.exceptions.TooHardError:
-        return True
-
-
-cdef NDualArray saved(Entry entry, int place):
-    cdef object obj
-    if type(entry) is RuleEntry:
-        obj = (<RuleEntry>entry).saved[place] if (<RuleEntry>entry).saved is not None else None
-    elif type(entry) is FormEntry:
-        obj = (<FormEntry>entry).operands[place]
-    else:
-        obj = entry.s0 if place == 0 else entry.s1 if place == 1 else entry.s2 if place == 2 else entry.s3
-    return <NDualArray>obj if type(obj) is NDualArray else None
-
-
-cdef int save(Entry entry, int place, object value) except -1:
-    if type(entry) is RuleEntry:
-        (<RuleEntry>entry).saved[place] = value
-    elif type(entry) is FormEntry:
-        (<FormEntry>entry).operands[place] = value
-    elif place == 0:
-        entry.s0 = value
-    elif place == 1:
-        entry.s1 = value
-    elif place == 2:
-        entry.s2 = value
-    else:
-        entry.s3 = value
-    return 0
-
-
-cdef object copied_index(tuple index):
-    """An index that later writes do not change."""
-    return tuple([item.copy() if isinstance(item, np_ndarray) else np.array(item) if isinstance(item, (list, tuple))
-                  else item for item in index])
-
-
-cdef object copied_cells(NDualArray to, NDualArray source):
-    """The cells that NumPy's own copy takes from overlapping memory, where these are not simply those of the source."""
-    cdef object numbers, target, plain
-    if source.itemsize_ != to.itemsize_ or source.buf.vbytes % source.itemsize_ or same_view(to, source):
-        return None
-    numbers = cell_numbers(source)
-    plain = np.broadcast_to(numbers, shape_of(to)).copy()
-    target = numbers_beside(numbers, to)
-    target[...] = numbers
-    return None if np.array_equal(target, plain) else target.copy()

@@ -78,6 +78,12 @@ cdef class GatherEntry(Entry):
         cdef object t
         if g is None:
             return 0
+        if overlapping(self.t0):     # cells that share their memory have it added one after the other
+            t = np.zeros(shape_of(self.t0), g.dtype)
+            if tape.level.outer is not None:
+                t = _dual.lazy_at(t, tape.level.outer)
+            np_add.at(t, self.s0, g)
+            return add_array(self.t0, tape, t)
         if type(self.t0.device_v) is NDualArray:
             t = lower_shadow(self.t0, tape)
         else:

@@ -50,18 +50,21 @@ cdef enum:
 cdef class Recorder:
     cdef nd_tape tape
     cdef dict books          # of an inner level: what is known of the memory of its values, by the buffer that they lie in
+    cdef bint traces           # every operation is an entry, with the line of the user that it stands in
     cdef int begin(self, Level level) except -1
     cdef object operands(self, Row row, tuple operands)
     cdef int sloped(self, Row row, NDualArray x, NDualArray slope, char* at, NDualArray out) except -1
     cdef int mapped(self, object entry, NDualArray out) except -1
     cdef int formed(self, Row row, object storage, list operands, object dtype, NDualArray out) except -1
     cdef int writing(self, NDualArray target) except -1
+    cdef int writing_at(self, NDualArray x, tuple index) except -1
     cdef int number(self, Buffer buffer) except -1
     cdef int assigned(self, NDualArray to, NDualArray source) except -1
     cdef int gathered(self, NDualArray x, tuple index, NDualArray out) except -1
     cdef int scattered(self, NDualArray x, tuple index, NDualArray source) except -1
     cdef Py_ssize_t summed(self, NDualArray x) except -1
     cdef int multiplied(self, object a, object b, NDualArray out) except -1
+    cdef int failed(self, object error) except -1
 
 
 cdef class Level:
@@ -73,11 +76,15 @@ cdef class Level:
     cdef readonly str undefined   # what a rule said of a point without derivative
     cdef readonly Level outer     # the derivative call in which this one runs, or None
     cdef readonly Recorder recorder   # where operations go in reverse mode; None: duals carry lanes
+    cdef readonly bint debug  # whether it started with config(debug=True)
+    cdef bint boxed           # numbers are arrays, so that every operation is one of arrays
+    cdef object place         # the user's line whose operation is taken back, while a sweep runs inside of this level
     cdef bint seen            # what `compared` will be, while another level is at hand
     cdef object space         # the array namespace over duals of this level, once a rule has asked for it
     cdef tuple lost           # the class and the text of the first error that stood for a lost derivative
     cdef public dict buffers  # what stands in for arrays that are older than the level, by their identity
     cdef list inputs          # the arguments of the call, lifted where they are differentiated
+    cdef list moved           # those whose memory was copied since f writes into them, as the caller has them
     cdef object memory        # NumPy's own allocator, while the pool stands in for it
     cdef int enter(self) except -1
     cdef void leave(self) noexcept
@@ -226,5 +233,8 @@ cdef object lower(NDualArray x)
 cdef object lower_array(NDualArray x)
 cdef bint same_view(NDualArray x, NDualArray y) noexcept
 cdef str where()
+cdef tuple place_here()
+cdef str in_words(tuple place)
+cdef int say_strong_zero(str name, str what, tuple place) except -1
 cdef int run_pull(Row row, int typenum, int nin, const char** x, const Py_ssize_t** xs, const char* y, const Py_ssize_t* ys,
                   const char* w, const Py_ssize_t* ws, const nd_shadow* to, int ndim, const Py_ssize_t* shape) except -1

@@ -22,6 +22,7 @@ import operator
 import os
 import re
 import sys
+import warnings
 
 import numpy as np
 
@@ -32,7 +33,9 @@ from ndual.errors import (
     DerivativeLostError,
     NdualError,
     NoRuleError,
+    NotANumberError,
     StaleDualError,
+    StrongZeroWarning,
     UndefinedDerivativeError,
     UnsupportedDtype,
     on_loss,
@@ -79,6 +82,7 @@ include "launch.pxi"
 include "direct.pxi"
 include "products.pxi"
 include "factor.pxi"
+include "debug.pxi"
 include "operators.pxi"
 include "protocol.pxi"
 include "indexing.pxi"

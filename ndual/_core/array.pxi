@@ -139,8 +139,9 @@ cdef class NDualArray:
         setitem(self, Ellipsis, dispatch(np.sort, (self, axis, kind, order), kwargs))
     def view(self, *args, **kwargs):
         if args or kwargs:
-            if inert(self):
-                return inert_value(self).view(*args, **kwargs)
+            if inert(self):      # of an array that the tape may read, one that nothing is written through
+                return outside_view(self, None, None).view(*args, **kwargs) if nd_tls.tape != NULL else \
+                    inert_value(self).view(*args, **kwargs)
             raise lost("x.view(dtype)", "Views of another type have no derivative; use x.astype(dtype)")
         return getitem(self, Ellipsis)
     def tobytes(self, *args):

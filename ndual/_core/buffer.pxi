@@ -118,7 +118,7 @@ cdef int spread(Buffer buffer, Py_ssize_t lane) except -1:
 
 cdef int check_unshared(Buffer buffer) except -1:
     """Refuse the first write into an argument if another one lies in the same memory: it would not see the write."""
-    cdef Level level = innermost()
+    cdef Level level = innermost(), mine = None
     cdef Buffer memory
     if buffer.vowner is None:
         return 0
@@ -129,12 +129,54 @@ cdef int check_unshared(Buffer buffer) except -1:
             if type(other) is NDualArray:
                 memory = deepest(<NDualArray>other).buf
                 if memory is buffer:
+                    mine = level
                     continue
                 other = memory.vowner
             if isinstance(other, np.ndarray) and np.may_share_memory(other, buffer.vowner, max_work=10000):
                 raise shared_arguments()
         level = level.outer
+    if mine is not None:
+        if mine.moved is None:
+            mine.moved = []
+        mine.moved.append(buffer.vowner)
     return 0
+
+
+cdef int check_original(object obj) except -1:
+    """Refuse an array of the caller that is an argument into which f has written: it does not have what was written."""
+    cdef Level level = innermost()
+    if not isinstance(obj, np_ndarray):
+        return 0
+    while level is not None:
+        for other in level.moved or ():
+            if np.may_share_memory(obj, other, max_work=10000):
+                raise AliasError(
+                    "expected arguments that f writes into to be read through the argument only; got the caller's own "
+                    f"array of the same memory, which the write does not reach{where()}. Use the argument in its place, "
+                    "or write into a copy, x.copy()"
+                )
+        level = level.outer
+    return 0
+
+
+cdef int check_originals(object objs) except -1:
+    """The same for nested arguments."""
+    for obj in (objs.values() if type(objs) is dict else objs):
+        if type(obj) is tuple or type(obj) is list or type(obj) is dict:
+            check_originals(obj)
+        elif type(obj) is np_ndarray:
+            check_original(obj)
+    return 0
+
+
+cdef inline bint any_moved() noexcept:
+    """Whether f has written into an argument of the innermost derivative or of one around it."""
+    cdef Level level = innermost()
+    while level is not None:
+        if level.moved is not None:
+            return True
+        level = level.outer
+    return False
 
 
 cdef object SHARED = object()        # owns the copy of an argument that shares memory with another argument

@@ -155,7 +155,15 @@ cdef frozenset OPERATORS = frozenset({"ndual.api", "ndual.plan", "ndual.prepare"
 
 cdef str where():
     """The user's file and line: the innermost frame outside of this package and of the libraries it serves."""
+    return in_words(place_here())
+
+
+cdef tuple place_here():
+    """That as (file, line, function, library it was called within); the line of the forward run while a sweep runs."""
     cdef list frames = []
+    cdef Level level = innermost()
+    if level is not None and level.place is not None:
+        return <tuple>level.place
     frame = sys._getframe()
     while frame is not None and frame.f_globals.get("__name__") not in OPERATORS:
         frames.append((frame, frame.f_lineno))
@@ -170,14 +178,14 @@ cdef str where_raised(error):
     while traceback is not None:
         frames.insert(0, (traceback.tb_frame, traceback.tb_lineno))
         traceback = traceback.tb_next
-    return first_of_user(frames)
+    return in_words(first_of_user(frames))
 
 
 cdef str module_of(frame):
     return str(frame.f_globals.get("__name__", "")).partition(".")[0]
 
 
-cdef str first_of_user(list frames):
+cdef tuple first_of_user(list frames):
     """The first frame that is the user's own: not Python's library, and not an installed package if there is another.
 
     Frames come innermost first.
@@ -194,10 +202,16 @@ cdef str first_of_user(list frames):
             chosen = frame, line
             break
     if chosen is None:
+        return None
+    return chosen[0].f_code.co_filename, chosen[1], chosen[0].f_code.co_name, through
+
+
+cdef str in_words(tuple place):
+    if place is None:
         return ""
-    code = chosen[0].f_code
+    file, line, function, through = place
     via = "" if through is None else f", within {through}"
-    return f" ({code.co_filename}:{chosen[1]}, in {code.co_name}{via})"
+    return f" ({file}:{line}, in {function}{via})"
 
 
 def primal(obj):

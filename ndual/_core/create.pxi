@@ -150,29 +150,48 @@ def activity(*objs):
 cdef cnp.ndarray inert_value(NDualArray x):
     """The value of an array without lanes, not to be written to where the memory is the caller's."""
     cdef cnp.ndarray value = plain_value(x, False)
-    if x.buf.borrowed or x.device_v is not None:
+    if x.buf.borrowed or x.device_v is not None or x.buf.reader >= 0:
         cnp.PyArray_CLEARFLAGS(value, NPY_ARRAY_WRITEABLE)
     return value
 
 
-def constants(obj, bint nested=False):
-    """Nested arguments with the value for every dual that carries no lanes; those of inner levels if `nested`."""
+cdef int own(NDualArray x) except -1:
+    """Have memory that code outside may write to: what the tape reads of it is copied, as is what is the caller's."""
+    if x.buf.reader >= 0:
+        x.buf.level.recorder.writing(x)
+    make_writable(x.buf, x.lane, 0, 0)
+    return 0
+
+
+def own_memory(NDualArray x not None):
+    """Before NumPy writes into a dual array without lanes, whatever its flags say: ufunc.at does not ask."""
+    check_array(x)
+    own(x)
+
+
+def constants(obj, bint nested=False, bint owned=False):
+    """Nested arguments with the value for every dual that carries no lanes; those of inner levels if `nested`.
+
+    With `owned`, they were made fit for being written to.
+    """
     cdef list items
     cdef bint changed = False
     if type(obj) is NDualArray:
         if not inert(<NDualArray>obj) or ((<NDualArray>obj).device_v is not None and not nested):
             return obj
-        return plain_value(obj, False) if (<NDualArray>obj).flags_ & NSCALAR else inert_value(<NDualArray>obj)
+        if (<NDualArray>obj).flags_ & NSCALAR or (owned and not (<NDualArray>obj).buf.borrowed):
+            return plain_value(obj, False)
+        return inert_value(<NDualArray>obj)
     if type(obj) is tuple or type(obj) is list:
         items = []
         for item in obj:
-            plain_item = item if PyFloat_CheckExact(item) or PyLong_CheckExact(item) else constants(item, nested)
+            plain_item = item if PyFloat_CheckExact(item) or PyLong_CheckExact(item) else constants(item, nested, owned)
             changed = changed or plain_item is not item
             items.append(plain_item)
         if changed:
             return items if type(obj) is list else tuple(items)
     elif type(obj) is dict and obj:
-        return {key: constants(item, nested) for key, item in (<dict>obj).items()}
+        return {key: constants(item, nested, owned) for key, item in (<dict>obj).items()}
     return obj
 
 
@@ -183,12 +202,14 @@ def call_plain(function, args, kwargs, bint some):
     """
     if not some:
         return settled(function(*args, **kwargs), args, None)
+    if any_moved():
+        check_originals((args, kwargs))
     try:
         result = function(*constants(args), **constants(kwargs))
     except ValueError as error:
-        if not any([word in str(error) for word in _READ_ONLY]) or not own_borrowed((args, kwargs)):
+        if not any([word in str(error) for word in _READ_ONLY]) or not own_all((args, kwargs)):
             raise
-        result = function(*constants(args), **constants(kwargs))
+        result = function(*constants(args, False, True), **constants(kwargs, False, True))
     return settled(result, args, args)
 
 
@@ -196,17 +217,18 @@ def call_plain(function, args, kwargs, bint some):
 cdef tuple _READ_ONLY = ("read-only", "writable", "write flag", "output array is not acceptable")
 
 
-cdef bint own_borrowed(object obj) except -1:
-    """Whether arrays among nested arguments were the caller's memory; they have their own from here on."""
+cdef bint own_all(object obj) except -1:
+    """Whether arrays among nested arguments were the caller's memory, or read by the tape; they may be written to now."""
     cdef bint found = False
     if type(obj) is NDualArray:
-        if not (<NDualArray>obj).buf.borrowed or (<NDualArray>obj).flags_ & NREADONLY or not inert(<NDualArray>obj):
+        if not ((<NDualArray>obj).buf.borrowed or (<NDualArray>obj).buf.reader >= 0) \
+                or (<NDualArray>obj).flags_ & NREADONLY or not inert(<NDualArray>obj):
             return False
-        make_writable((<NDualArray>obj).buf, (<NDualArray>obj).lane, 0, 0)
+        own(<NDualArray>obj)
         return True
     if type(obj) is tuple or type(obj) is list or type(obj) is dict:
         for item in (obj.values() if type(obj) is dict else obj):
-            found = own_borrowed(item) or found
+            found = own_all(item) or found
     return found
 
 
@@ -282,7 +304,7 @@ cdef int give_buffer(NDualArray x, Py_buffer* buffer, int flags) except -1:
         buffer.obj = None
         raise lost("handing the memory of a dual array to other code", "Use a function that has a rule")
     if flags & PyBUF_WRITABLE == PyBUF_WRITABLE:
-        make_writable(x.buf, x.lane, 0, 0)
+        own(x)
         value = values(x)
     else:
         value = inert_value(x)

@@ -33,7 +33,7 @@ cdef inline bint locate(layout_fields* p, nd_in* operand, object obj, int* typen
         window(x, &operand.lo, &operand.hi)
     elif type(obj) is np_ndarray:
         a = <cnp.ndarray>obj
-        if not cnp.PyArray_ISBEHAVED_RO(a):
+        if not cnp.PyArray_ISBEHAVED_RO(a) or running().moved is not None:
             return False
         kind = cnp.PyArray_TYPE(a)
         p.ndim = cnp.PyArray_NDIM(a)
@@ -123,7 +123,7 @@ cdef NDualArray direct(Row row, int nin, object a, object b, NDualArray out):
     cdef nd_out o
     cdef NDualArray r
     cdef object entry = None
-    if row.index < 0 or row.nin != nin or nd_tls.level == NULL or running().outer is not None:
+    if row.index < 0 or row.nin != nin or nd_tls.level == NULL or nd_tls.debug or running().outer is not None:
         return None
     for k in range(nin):
         if not locate(&p[k], &m.ins[k], b if k else a, &typenum, &m.constants[k]):

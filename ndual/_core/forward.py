@@ -21,6 +21,12 @@ from ndual.rules.support import array_of, sum_of_products
 def apply(rule: Rule, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Call `function`, whose rule this is, on arguments that hold duals."""
     _core.pool_numpy()
+    if _core.debugging():
+        return _core.watched_rule(rule.name, _apply, (rule, function, args, kwargs), args, kwargs)
+    return _apply(rule, function, args, kwargs)
+
+
+def _apply(rule: Rule, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if type(rule) is Composition:
         return _composition(rule, function, args, kwargs)
     args, kwargs = _core.constants(args), _core.constants(kwargs)

@@ -161,7 +161,7 @@ cdef int setitem(NDualArray x, object index, object value) except -1:
             for k in range(x.buf.level.width):
                 (<double*>(t + k * x.lane))[0] = (<NDual1>value).p[k]
             return 0
-        if PyFloat_CheckExact(value):
+        if PyFloat_CheckExact(value) and (nd_tls.tape == NULL or nd_tls.scalar != NULL):
             if nd_tls.tape != NULL:
                 i = in_range(<Py_ssize_t>index, x.shape_[0], 0)
                 return store(x, i * x.vs[0], PyFloat_AS_DOUBLE(value), ND_NODE_NONE)
@@ -174,6 +174,8 @@ cdef int setitem(NDualArray x, object index, object value) except -1:
             return 0
     if isinstance(value, (list, tuple)):
         value = dispatch_sequence(value)
+    elif type(value) is np_ndarray and any_moved():
+        check_original(value)
     value = not_inner(x.buf.level, value)
     if type(index) is not tuple:
         index = (index,)
@@ -204,7 +206,7 @@ cdef int setitem(NDualArray x, object index, object value) except -1:
         advanced_set(x, index, as_dual_array(value))
     else:
         if nd_tls.tape != NULL:
-            recorder().writing(x)
+            recorder().writing_at(x, index)
         make_writable(x.buf, x.lane, 0, 0)
         values(x)[index] = value
         if nd_tls.tape != NULL:
@@ -281,7 +283,7 @@ cdef int advanced_set(NDualArray x, tuple index, NDualArray source) except -1:
     cdef object target, tangent, value
     cdef int extra
     if nd_tls.tape != NULL:
-        recorder().writing(x)
+        recorder().writing_at(x, index)
         make_writable(x.buf, x.lane, 0, 0)
         values(x)[index] = values(source)
         return recorder().scattered(x, index, source)

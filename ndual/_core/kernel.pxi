@@ -13,7 +13,7 @@ cdef inline bint same_dims(NDualArray x, NDualArray y) noexcept:
 cdef inline bint quick(Row row, NDualArray x) noexcept:
     """One contiguous host array of a type that the kernels know."""
     return (x.flags_ & NCONTIGUOUS and x.ndim_ > 0 and x.device_v is None and not x.buf.uniform
-            and (x.typenum == cnp.NPY_DOUBLE or x.typenum == cnp.NPY_FLOAT)
+            and (x.typenum == cnp.NPY_DOUBLE or x.typenum == cnp.NPY_FLOAT) and not nd_tls.debug
             and row.usable[kernel_dtype(x.typenum)])
 
 

@@ -2,7 +2,12 @@
 # storages, rows that C cannot spell) is evaluated from the row's NumPy form instead.
 
 cdef object general(Row row, tuple args, object out, object mask, object dtype):
-    """Any operands. The kernels do float32 and float64 (float16 through float32); the NumPy form does the rest."""
+    """Any operands."""
+    return watched(row, args, out, mask, dtype) if nd_tls.debug else run_row(row, args, out, mask, dtype)
+
+
+cdef object run_row(Row row, tuple args, object out, object mask, object dtype):
+    """The row itself. The kernels do float32 and float64 (float16 through float32); the NumPy form does the rest."""
     cdef list operands = [prepare_operand(a) for a in args]
     cdef NDualArray x
     cdef Level level = None

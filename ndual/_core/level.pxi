@@ -36,6 +36,8 @@ cdef class Level:
         if self.thread != 0:
             raise NdualError("a level runs once; make a new one")
         self.thread = PyThread_get_thread_ident()
+        self.debug = nd_tls.debug
+        self.boxed = nd_tls.debug or (self.recorder is not None and self.recorder.traces)
         if nd_tls.top != NULL:
             self.outer = <Level><object>nd_tls.top
             _level_counter += 1          # ids grow from outer to inner levels, in whatever order they were made
@@ -56,6 +58,7 @@ cdef class Level:
             if _alive[self.id & 255] == <PyObject*>self:
                 _alive[self.id & 255] = NULL
             self.inputs = None
+            self.moved = None
             self.buffers = None
             self.space = None
             if nd_tls.level == <PyObject*>self:
@@ -225,10 +228,10 @@ cdef inline void at_hand(Level level) noexcept:
     nd_tls.id = level.id
     nd_tls.level = <PyObject*>level
     if level.recorder is None:
-        nd_tls.scalar = scalar_type(level.width)
+        nd_tls.scalar = scalar_type(level.width) if not level.boxed else NULL
         nd_tls.tape = NULL
-    else:
-        nd_tls.scalar = scalar_type(0) if level.outer is None else NULL    # its cotangents are plain numbers
+    else:                        # cotangents of numbers are plain numbers
+        nd_tls.scalar = scalar_type(0) if level.outer is None and not level.boxed else NULL
         nd_tls.tape = &level.recorder.tape
 
 

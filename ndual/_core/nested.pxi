@@ -300,6 +300,8 @@ def meet(*objs):
     """The innermost level of all duals in nested arguments."""
     cdef Level level = innermost(), found
     cdef unsigned long long id
+    if any_moved():
+        check_originals(objs)
     if level is not None and level.outer is None:
         return level
     if level is None:

@@ -147,6 +147,7 @@ class Namespace:
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._module, name)
+        found = getattr(found, "original", found)  # for which a stand-in may be there
         result: Any = found
         if isinstance(found, types.ModuleType):
             result = Namespace(self._level, found)

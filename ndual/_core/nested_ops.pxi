@@ -39,9 +39,11 @@ cdef int record_nested_write(NDualArray x, tuple index, object value) except -1:
     cdef NDualArray view = x
     cdef NDualArray source = as_dual_array(value) if of_level(value, x.buf.level) else None
     cdef bint advanced = any([is_advanced(item) and not isinstance(item, (int, np.integer)) for item in index])
-    if not advanced:
+    if advanced:
+        x.buf.level.recorder.writing_at(x, index)
+    else:
         view = nested_view(x, index)
-    x.buf.level.recorder.writing(view)
+        x.buf.level.recorder.writing(view)
     setitem(<NDualArray>x.device_v, index, value if source is None else source.device_v)
     if advanced:
         return x.buf.level.recorder.scattered(x, index, source)

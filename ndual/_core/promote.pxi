@@ -31,6 +31,8 @@ cdef object prepare_operand(object obj):
             return obj
     if not isinstance(obj, (np.ndarray, np.generic)) and storage_of(obj) is not None:
         return obj
+    if any_moved():
+        check_original(obj)
     obj = np.asarray(obj)
     if obj.dtype.hasobject:
         raise NoRuleError(

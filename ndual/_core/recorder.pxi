@@ -5,7 +5,8 @@ cdef class Recorder:
     """What the core tells of the operations of a level, each after its value is known.
 
     `operands` is asked before the value is written, since that may overwrite an operand, and returns what `mapped`
-    gets, None if no operand is active. `writing` comes before any write to memory that exists already.
+    gets, None if no operand is active. `writing` comes before any write to memory that exists already. `failed`
+    tells of an error that ends the run.
     """
 
     def __cinit__(self, *args):
@@ -22,12 +23,14 @@ cdef class Recorder:
     cdef int formed(self, Row row, object storage, list operands, object dtype, NDualArray out) except -1:
         raise NotImplementedError
     cdef int writing(self, NDualArray target) except -1: raise NotImplementedError
+    cdef int writing_at(self, NDualArray x, tuple index) except -1: raise NotImplementedError
     cdef int number(self, Buffer buffer) except -1: raise NotImplementedError
     cdef int assigned(self, NDualArray to, NDualArray source) except -1: raise NotImplementedError
     cdef int gathered(self, NDualArray x, tuple index, NDualArray out) except -1: raise NotImplementedError
     cdef int scattered(self, NDualArray x, tuple index, NDualArray source) except -1: raise NotImplementedError
     cdef Py_ssize_t summed(self, NDualArray x) except -1: raise NotImplementedError
     cdef int multiplied(self, object a, object b, NDualArray out) except -1: raise NotImplementedError
+    cdef int failed(self, object error) except -1: raise NotImplementedError
 
 
 cdef inline Recorder recorder():
@@ -216,10 +219,26 @@ cdef Row row_named(str name):
     return <Row>_rows[name]
 
 
+cdef bint stretched(NDualArray x) noexcept:
+    """Whether several cells are one place in memory, as broadcasting makes them."""
+    cdef NDualArray memory = deepest(x)
+    cdef int i
+    for i in range(memory.ndim_ if memory.device_v is None else 0):
+        if memory.vs[i] == 0 and memory.shape_[i] > 1:
+            return True
+    return False
+
+
 cdef NDualArray untraced(object value, Level level):
     """A fresh value as an array of a level that records, of which nothing is known yet."""
+    cdef NDualArray v, x
     if level.outer is not None:
-        return nested_array(at_level(value, level.outer), None, level)
+        v = at_level(value, level.outer)
+        if not stretched(v):
+            return nested_array(v, None, level)
+        x = nested_array(copy_array(v, "K"), None, level)      # each cell has a cotangent of its own
+        x.flags_ |= v.flags_ & NREADONLY
+        return x
     value = np.asarray(value)
     return adopt_array(value, np.empty((0, *value.shape), value.dtype), level, None, 0)
 
@@ -272,7 +291,7 @@ def lift_traced(value, Level level not None):
             x.flags_ |= NSCALAR
         return x
     turn(level)
-    if PyFloat_Check(value):
+    if PyFloat_Check(value) and nd_tls.scalar != NULL:
         return noted(PyFloat_AS_DOUBLE(value), ND_NODE_NONE, 0, ND_NODE_NONE, 0)
     if cnp.PyArray_CheckExact(value) and cnp.PyArray_ISCARRAY(<cnp.ndarray>value) and cnp.PyArray_NDIM(<cnp.ndarray>value) \
             and carries(cnp.PyArray_TYPE(<cnp.ndarray>value)):
@@ -284,7 +303,7 @@ def lift_traced(value, Level level not None):
     if value.ndim == 0:
         x = untraced(value.copy(), level)
         trace(x)
-        if x.typenum == cnp.NPY_DOUBLE:
+        if x.typenum == cnp.NPY_DOUBLE and nd_tls.scalar != NULL:
             return unbox(x)
         x.flags_ |= NSCALAR
         return x
@@ -366,12 +385,13 @@ def finished(NDualArray x not None, bint number):
 
 
 def lowered_view(NDualArray x not None):
-    """The value of an array one level down, in the same memory."""
-    return lower_array(x)
+    """The value of an array one level down, in the same memory; of a number a copy, which does not change under it."""
+    value = lower_array(x)
+    return value.copy() if x.flags_ & NSCALAR else value
 
 
 def view_among_lower(NDualArray x not None, value):
-    """The array whose value is a view of that of x, None if it is none."""
+    """The array whose value is a view of that of x, None if it is none; of several arrays some may be empty."""
     if isinstance(value, (tuple, list)):
         parts = [view_among_lower(x, part) if part.size else untraced(part, x.buf.level) for part in value]
         return None if any([part is None for part in parts]) else type(value)(parts)

@@ -215,7 +215,7 @@ cdef class Run:
             if leaf.ndim and fits(leaf, tangent) and direct_memory(<cnp.ndarray>value) \
                     and direct_memory(<cnp.ndarray>tangent):
                 return lift_lane(<cnp.ndarray>value, <cnp.ndarray>tangent, level)
-        elif leaf.typenum == cnp.NPY_DOUBLE and PyFloat_Check(tangent):
+        elif leaf.typenum == cnp.NPY_DOUBLE and PyFloat_Check(tangent) and nd_tls.scalar != NULL:
             t = PyFloat_AS_DOUBLE(tangent)
             return lift_number(PyFloat_AS_DOUBLE(value), &t)
         return borrow(value, self.lane_of(i, tangent), level)
@@ -329,9 +329,12 @@ cdef class Run:
             finally:
                 if sites is not None:
                     self.leave(sites)
+            check_kept(level)
+        except BaseException as error:
+            recorder.failed(error)
+            raise
         finally:
             self.busy = False
-        check_kept(level)
         return value, out, single, level.compared, lifted
 
     def sweep(self, primals, progress=range, call=None):

@@ -1,19 +1,22 @@
 # cython: language_level=3, binding=False
-"""Methods that no protocol hands over: ``plain.dot(dual)``, and ``shuffle`` of NumPy's random generators.
+"""Methods that no protocol hands over: ``plain.dot(dual)``, and those of NumPy's random generators that write.
 
 ``dot`` reads its argument's memory. A method of the same name that stands before it in the type hands duals to the
 rule, and everything else on: that costs one comparison of types, about a nanosecond. It is put there once, when ndual
 is imported. Gates come and go with each derivative, but a change to a type empties the interpreter's caches of its
 attributes, and from 3.13 on only so many changes are cached at all.
 
-``shuffle`` swaps rows through views, which loses one of them in anything but an ndarray. The functions stay what they
-are; the pointer by which the interpreter calls them is ours.
+``shuffle`` swaps rows through views, which loses one of them in anything but an ndarray, and what fills its ``out=``
+with random numbers takes anything for an ndarray. The functions stay what they are; the pointer by which the
+interpreter calls them is ours.
 """
 import numpy as np
 
 from cpython.object cimport PyObject, PyTypeObject
 
 from ndual import _core
+from ndual._core import _dual
+from ndual.errors import NoRuleError
 
 cdef extern from *:
     """
@@ -58,30 +61,37 @@ cdef extern from *:
 cdef extern from *:
     """
     #define ND_CALL(f) (*(vectorcallfunc *)((char *)(f) + Py_TYPE(f)->tp_vectorcall_offset))
-    typedef PyObject *(*nd_shuffle_body)(PyObject *, PyObject *const *, size_t, PyObject *);
-    static PyObject *nd_shuffles[2];
-    static vectorcallfunc nd_shuffle_plain[2];
-    static nd_shuffle_body nd_shuffle_dual;
+    #define ND_OPENED 8
+    typedef PyObject *(*nd_opened_body)(PyObject *, PyObject *const *, size_t, PyObject *);
+    static struct {
+        PyObject *function;
+        vectorcallfunc plain;
+        nd_opened_body dual;
+    } nd_opened[ND_OPENED];
+    static int nd_opened_count;
     static PyTypeObject *nd_dual_type;
 
-    static PyObject *nd_shuffle(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *names) {
+    static PyObject *nd_opened_call(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *names) {
         Py_ssize_t all = PyVectorcall_NARGS(nargsf) + (names == NULL ? 0 : PyTuple_GET_SIZE(names));
+        int which = 0;
+        while (nd_opened[which].function != self) which++;
         for (Py_ssize_t i = 0; i < all; i++)
-            if (Py_TYPE(args[i]) == nd_dual_type) return nd_shuffle_dual(self, args, nargsf, names);
-        return nd_shuffle_plain[self == nd_shuffles[1]](self, args, nargsf, names);
+            if (Py_TYPE(args[i]) == nd_dual_type) return nd_opened[which].dual(self, args, nargsf, names);
+        return nd_opened[which].plain(self, args, nargsf, names);
     }
 
-    static void nd_open_shuffle(PyObject *function, int which, PyTypeObject *dual, nd_shuffle_body body) {
+    static void nd_open(PyObject *function, PyTypeObject *dual, nd_opened_body body) {
         if (!PyType_HasFeature(Py_TYPE(function), Py_TPFLAGS_HAVE_VECTORCALL) || ND_CALL(function) == NULL) return;
+        if (nd_opened_count == ND_OPENED) return;
         nd_dual_type = dual;
-        nd_shuffle_dual = body;
-        nd_shuffles[which] = Py_NewRef(function);
-        nd_shuffle_plain[which] = ND_CALL(function);
-        ND_CALL(function) = nd_shuffle;
+        nd_opened[nd_opened_count].function = Py_NewRef(function);
+        nd_opened[nd_opened_count].plain = ND_CALL(function);
+        nd_opened[nd_opened_count++].dual = body;
+        ND_CALL(function) = nd_opened_call;
     }
     """
-    ctypedef object (*nd_shuffle_body)(PyObject*, PyObject* const*, size_t, PyObject*)
-    void nd_open_shuffle(object, int, PyTypeObject*, nd_shuffle_body)
+    ctypedef object (*nd_opened_body)(PyObject*, PyObject* const*, size_t, PyObject*)
+    void nd_open(object, PyTypeObject*, nd_opened_body)
     Py_ssize_t PyVectorcall_NARGS(size_t)
 
 cdef object activity = _core.activity
@@ -108,14 +118,48 @@ def reorder(shuffle, generator, x, axis=0):
     x[...] = np.take(x, order, axis)
 
 
-cdef object shuffled(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* names):
-    """A shuffle of a dual array."""
+# Where what they write to stands among the arguments of the methods that fill an array.
+FILLERS = {"random": 3, "standard_normal": 3, "standard_exponential": 4, "standard_gamma": 4, "permuted": 3}
+
+
+def fill(function, *args, **kwargs):
+    """Fill a dual array with random numbers, which have no derivative."""
+    at = FILLERS[function.__name__]
+    given = list(args)
+    out = given[at] if len(given) > at else kwargs.get("out")
+    if not _core.is_dual(out) or _dual.holds([a for a in (*given, *kwargs.values()) if a is not out]):
+        raise NoRuleError(
+            f"expected constants for the generator's {function.__name__}; got a dual{_core.user_location()}. "
+            "Draw standard numbers and compute with them, or use ndual.stop_gradient(x)"
+        )
+    drawn = np.empty(out.shape, out.dtype)
+    if len(given) > at:
+        given[at] = drawn
+    else:
+        kwargs["out"] = drawn
+    function(*given, **kwargs)
+    out[...] = drawn
+    return out
+
+
+cdef tuple arguments(PyObject* const* args, size_t nargsf, PyObject* names):
     cdef Py_ssize_t i, count = PyVectorcall_NARGS(nargsf)
     cdef dict kwargs = {}
     if names != NULL:
         for i, name in enumerate(<tuple><object>names):
             kwargs[name] = <object>args[count + i]
-    return reorder(<object>self, *[<object>args[i] for i in range(count)], **kwargs)
+    return [<object>args[i] for i in range(count)], kwargs
+
+
+cdef object shuffled(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* names):
+    """A shuffle of a dual array."""
+    given, kwargs = arguments(args, nargsf, names)
+    return reorder(<object>self, *given, **kwargs)
+
+
+cdef object filled(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* names):
+    given, kwargs = arguments(args, nargsf, names)
+    return fill(<object>self, *given, **kwargs)
 
 
 def install(rule):
@@ -124,7 +168,9 @@ def install(rule):
     if dispatch is None and not nd_install(<PyTypeObject*>np.ndarray, other):
         return False
     if dispatch is None:
-        for which, kind in enumerate((np.random.Generator, np.random.RandomState)):
-            nd_open_shuffle(kind.shuffle, which, <PyTypeObject*>_core.NDualArray, shuffled)
+        for kind in (np.random.Generator, np.random.RandomState):
+            nd_open(kind.shuffle, <PyTypeObject*>_core.NDualArray, shuffled)
+        for name in FILLERS:
+            nd_open(getattr(np.random.Generator, name), <PyTypeObject*>_core.NDualArray, filled)
     dispatch = rule
     return True

@@ -21,6 +21,7 @@ from ndual.errors import NoRuleError
 from ndual.frontend import _methods, creation, foreign, interpolants, solvers
 from ndual.rules import elementwise, refused, registry
 
+CONCATENATE = np.concatenate  # itself: a stand-in has the name while a derivative is taken
 _RULES: dict[Any, registry.Rule | Callable[..., Any]] = {}
 _LIBRARIES: set[str] = set()
 _seen: set[str] = set()
@@ -182,14 +183,6 @@ def listed(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return dispatch(function, tuple(list(a) if isinstance(a, Iterator) else a for a in args), kwargs)
 
 
-def _own(array: Any) -> None:
-    """Have memory that is the caller's copied, by a write: NumPy's ufunc.at writes into what is read-only, too."""
-    if array.ndim:
-        _core.assign_to(array, slice(0, 0), 0.0)
-    else:
-        _core.assign_to(array, ..., np.array(_core.bottom(array)))
-
-
 def dispatch(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Call a function of NumPy, SciPy or math, by its rule if any of its arguments carry a derivative."""
     if not kwargs:
@@ -200,7 +193,7 @@ def dispatch(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
         active = 2
     if active < 2:
         if type(function) is tuple and function[1] == "at" and _core.is_dual(args[0]):
-            _own(args[0])
+            _core.own_memory(args[0])
         plain: Any = getattr(*function) if type(function) is tuple else function
         return _core.call_plain(plain, args, kwargs, active == 1)
     rule = _RULES.get(function)
@@ -215,8 +208,10 @@ def dispatch(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
     out = kwargs.get("out")
     if out is not None:
         kwargs = {key: value for key, value in kwargs.items() if key != "out"}
-        result = dispatch(function, args, kwargs)
         target = out[0] if type(out) is tuple else out
+        if function is CONCATENATE and any(_core.is_dual(target) and _core.shares(target, a) for a in args[0]):
+            return _concatenate_into(target, *args, **kwargs)
+        result = dispatch(function, args, kwargs)
         _core.assign_to(target, ..., result)
         return target
     if isinstance(rule, registry.Rule):
@@ -224,6 +219,17 @@ def dispatch(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
             function = getattr(*function)
         return forward.apply(rule, function, args, kwargs)
     return rule(*args, **kwargs)
+
+
+def _concatenate_into(out: Any, arrays: Any, axis: Any = 0, **rest: Any) -> Any:
+    """One array after the other, as NumPy writes them: where they lie in `out`, later ones see what was written."""
+    start = 0
+    for a in arrays:
+        a = np.ravel(a) if axis is None else a
+        count = a.shape[axis or 0]
+        out[(slice(None),) * ((axis or 0) % out.ndim) + (slice(start, start + count),)] = a
+        start += count
+    return out
 
 
 def entry(function: Any) -> Any:

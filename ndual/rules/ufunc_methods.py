@@ -130,10 +130,11 @@ def _at(name: str) -> Callable[..., Any]:
         if name == "add" and rank.max() >= _ROUNDS:
             a += xp.reshape(xp.bincount(flat, values, xp.size(a)), shape)
             return
-        for k in range(int(rank.max()) + 1):
-            now = xp.flatnonzero(rank == k)
+        rounds = [xp.flatnonzero(rank == k) for k in range(int(rank.max()) + 1)]
+        pieces = [values[now] for now in rounds]  # copies: the values may be cells of a
+        for now, piece in zip(rounds, pieces, strict=True):
             place = xp.unravel_index(flat[now], shape)
-            a[place] = function(xp, name)(a[place], values[now])
+            a[place] = function(xp, name)(a[place], piece)
 
     return body
 
