@@ -91,17 +91,17 @@ def _linear(rule: Linear, function: Any, args: tuple[Any, ...], kwargs: dict[str
     view = _core.view_among_lower(array, y)
     if view is not None:
         return view
-    shape = like(value)
-    if not isinstance(y, tuple | list) and rule.lanes(xp, shape[None], shape, *rest, **keywords) is None:
+    transpose = rule.transpose
+    if transpose is None:
         _core.compared(x)
         return y
     rest, keywords = forward.copies((rest, keywords))
 
     def pull(w: Any) -> Any:
-        return (rule.transpose(xp, w, shape, *rest, **keywords),)
+        return (transpose(xp, w, value, *rest, **keywords),)  # of the value, it looks at shape, type and layout
 
     def push(ts: list[Any]) -> Any:
-        return rule.lanes(xp, ts[0], shape, *rest, **keywords)
+        return rule.lanes(xp, ts[0], value, *rest, **keywords)
 
     return _finish(rule.name, y, level, pull, push, [array], [])
 

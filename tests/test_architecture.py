@@ -34,7 +34,7 @@ ROOMS = {
     "pullback": {"errors", "_core", "structure", "outputs", "plan"},
     "second": {"errors", "outputs", "plan", "api", "prepare"},
     "trace": {"errors", "_core", "outputs", "plan"},
-    "testing": {"errors", "_core", "config", "frontend", "rules", "api"},
+    "testing": {"errors", "_core", "config", "frontend", "rules", "api", "reverse"},
     "numpy": {"frontend"},
     "scipy": {"errors", "_core", "config", "structure", "outputs", "chunk", "plan", "api", "prepare", "second"},
     "job": {"", "scipy"},

@@ -1,6 +1,7 @@
 # How arrays become the memory of duals: adopted (fresh from a rule) or borrowed (the caller's).
 
 cdef tuple arrays_of(NDualArray x):
+    has_lanes(x)
     if x.device_v is not None:
         return x.device_v, x.device_t
     return values(x), lanes_of(x)
@@ -8,6 +9,7 @@ cdef tuple arrays_of(NDualArray x):
 
 cdef tuple views_of(NDualArray x):
     """The value, the lanes that are in memory (at least one), and the number of the first, as views."""
+    has_lanes(x)
     if x.device_v is not None:
         return x.device_v, x.device_t, 0
     if x.buf.lo >= x.buf.hi:

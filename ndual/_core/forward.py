@@ -166,7 +166,7 @@ def primals(obj: Any, looks: bool) -> Any:
 def plain(obj: Any, level: Any) -> Any:
     """Arguments with every dual of a level replaced by its value one level down."""
     if _core.is_active(obj, level):
-        value = _core.split(obj)[0]
+        value = _core.lowered_view(_core.as_array(obj))
         return value if value.ndim else value[()]
     if type(obj) in (tuple, list):
         return type(obj)(plain(item, level) for item in obj)

@@ -204,6 +204,20 @@ cdef inline int dense(NDualArray x) except -1:
     return 0
 
 
+cdef inline int has_lanes(NDualArray x) except -1:
+    """Refuse what needs lanes in a level that records, where those of an array are no tangents."""
+    if x.buf.level.recorder is not None:
+        raise laneless()
+    return 0
+
+
+cdef object laneless():
+    return NoRuleError(
+        f"expected an operation that reverse mode has a pullback for; got one that forward mode alone has{where()}. "
+        'Take mode="forward", or make it a constant with ndual.stop_gradient(x)'
+    )
+
+
 cdef cnp.ndarray lane_range(NDualArray x, Py_ssize_t lo, Py_ssize_t hi):
     """Lanes lo..hi ``(hi - lo, *shape)``, in the buffer's window, as an ndarray view that keeps the buffer alive."""
     cdef object descr = cnp.PyArray_DescrFromType(x.typenum)
@@ -211,6 +225,7 @@ cdef cnp.ndarray lane_range(NDualArray x, Py_ssize_t lo, Py_ssize_t hi):
     cdef Py_ssize_t strides[65]
     cdef cnp.ndarray view
     cdef int i
+    has_lanes(x)
     dense(x)
     if x.ndim_ >= 64:
         raise NdualError(f"expected at most 63 dimensions, since the lanes take one; got {x.ndim_}")
@@ -230,6 +245,7 @@ cdef cnp.ndarray lanes_of(NDualArray x):
     """The lanes ``(N, *shape)``: a view where the buffer keeps all of them, else a copy."""
     cdef object full
     cdef Py_ssize_t width = x.buf.level.width
+    has_lanes(x)
     if x.buf.lo == 0 and x.buf.hi == width:
         return lane_range(x, 0, width)
     full = np.zeros((width, *shape_tuple(x)), cnp.PyArray_DescrFromType(x.typenum))

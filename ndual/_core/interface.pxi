@@ -7,6 +7,8 @@ def dual(value, tangent, Level level not None):
     """
     if find_level(level.id) is not level:
         raise StaleDualError("expected the level that runs in this thread; enter it first: with level: …")
+    if level.recorder is not None:
+        raise laneless()
     turn(level)
     if np.shape(tangent) != (level.width, *np.shape(value)):
         raise ValueError(
@@ -21,6 +23,8 @@ def wrap(value, tangent, Level level not None, like=None, Py_ssize_t lo=-1):
     With `lo`, `tangent` holds only the lanes from that number on, and all others are zero.
     """
     cdef NDualArray x
+    if level.recorder is not None:
+        raise laneless()
     for candidate in like or ():
         if type(candidate) is NDualArray:
             x = <NDualArray>candidate

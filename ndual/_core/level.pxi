@@ -49,7 +49,7 @@ cdef class Level:
         self.alive = True
         _alive[self.id & 255] = <PyObject*>self
         nd_tls.top = nd_tls.home = <PyObject*>self
-        return 0
+        return 0 if self.recorder is None else self.recorder.begin(self)
 
     cdef void leave(self) noexcept:
         cdef Level outer
@@ -105,7 +105,7 @@ def note_undefined(str message):
 
 
 cdef int check_defined(Level level, object lanes) except -1:
-    if level.undefined is not None and not np.isfinite(lanes).all():
+    if level.undefined is not None and not np.isfinite(bottom(lanes)).all():
         raise UndefinedDerivativeError(f"expected a point where the derivative exists; got one where {level.undefined}")
     return 0
 

@@ -109,6 +109,7 @@ cdef object result_lanes(object out):
         memcpy(cnp.PyArray_DATA(view), (<NDual1>out).p, 8 * n)
         return view
     x = <NDualArray>out
+    has_lanes(x)
     if x.device_v is not None:
         return lower_result(x.device_t, False) if type(x.device_t) is NDualArray else x.device_t.copy()
     if lanes_ours(x.buf) and x.flags_ & NCONTIGUOUS and x.lane == x.size_ * x.itemsize_:

@@ -18,8 +18,20 @@ from ndual.errors import NoRuleError
 from ndual.rules.expressions import Name, NoDerivative
 from ndual.rules.language import Num
 
+
+class Formula:
+    """A function of this library, which takes duals."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+
+    def __call__(self, *args: Any) -> Any:
+        """Call it."""
+        return self.function(*args)
+
+
 # Functions that hand duals to their rules themselves; all others are asked through the dispatcher.
-DISPATCHED = (np.ufunc, type(np.sum), types.BuiltinMethodType)
+DISPATCHED = (np.ufunc, type(np.sum), types.BuiltinMethodType, Formula)
 FRESH = frozenset({"empty", "empty_like", "eye", "full", "full_like", "ones", "ones_like", "zeros", "zeros_like"})
 
 
@@ -67,6 +79,11 @@ class NestedStorage(Storage):
             tangent, fresh = tangent.astype(value.dtype), True
         return value, tangent if fresh else tangent.copy()
 
+    def function(self, dotted: str) -> Any:
+        """As :meth:`Storage.function`; what NumPy's protocols do not hand over is asked through the dispatcher."""
+        found = super().function(dotted)
+        return found if isinstance(found, DISPATCHED) else lambda *args: call(found, args, {})
+
     def factor(self, row: Any, form: Any, i: int, x: tuple[Any, ...], y: Any) -> Any:
         """A partial as a dual of the level below, from the second derivatives that the row itself gives.
 
@@ -82,7 +99,7 @@ class NestedStorage(Storage):
         if any(getattr(v, "dtype", None) is not None and v.dtype.kind == "c" for v in x):
             return form(x, y)
         x0, y0 = tuple(map(_dual.bottom, x)), _dual.bottom(y)
-        value = form(x0, y0)
+        value = _dual.bottom(form(x0, y0))
         tangent: Any = None
         recorded = []
         for j in places:
@@ -95,7 +112,7 @@ class NestedStorage(Storage):
                 ) from None
             if second is None:
                 return form(x, y)
-            share = second(x0, y0)
+            share = _dual.bottom(second(x0, y0))
             if type(share) in (int, float) and share == 0:
                 continue
             if level.recorder is not None:

@@ -156,15 +156,29 @@ cdef object reshape(NDualArray x, object shape, object order, object copy):
             update_flags(y)
             return y
     if nd_tls.tape != NULL:
-        value = lower_array(x).reshape(shape, order=order)
-        if type(x.device_v) is NDualArray and same_memory(value, x.device_v) and not x.flags_ & NSCALAR:
-            return nested_array(value, None, x.buf.level)
-        return derived(x, value)
+        return reshape_traced(x, shape, order)
     value, tangent, lo = views_of(x)
     if order == "A":
         order = "F" if value.flags.fnc else "C"
     value = value.reshape(shape, order=order)
     return adopt_array(value, tangent.reshape((tangent.shape[0], *value.shape), order=order), x.buf.level, x, lo)
+
+
+cdef NDualArray reshape_traced(NDualArray x, object shape, str order):
+    """The same in a level that records: a view, or a view of a copy in the order in which the cells are read."""
+    cdef object value = lower_array(x)
+    if order == "A":
+        order = "F" if bottom(value).flags.fnc else "C"
+    value = value.reshape(shape, order=order)
+    if x.flags_ & NSCALAR == 0 and x.size_:
+        if x.device_v is None:
+            if np.may_share_memory(value, values(x)):
+                return view_of(x, value)
+        elif same_memory(value, x.device_v):
+            return nested_array(value, None, x.buf.level)
+    elif x.size_ == 0:
+        return untraced(value, x.buf.level)
+    return reshape_traced(copy_array(x, order), shape, order)
 
 
 cdef object ravel(NDualArray x, object order):
@@ -235,14 +249,14 @@ cdef object matrix_transpose(NDualArray x):
 
 cdef object part(NDualArray x, bint imaginary):
     """x.real and x.imag: views, as in NumPy."""
+    cdef NDualArray y
     check_array(x)
     if nd_tls.tape != NULL:
         value = lower_array(x)
         if value.dtype.kind == "c":
             value = value.imag if imaginary else value.real
-            if type(x.device_v) is NDualArray and same_memory(value, x.device_v) and not x.flags_ & NSCALAR:
-                return nested_array(value, None, x.buf.level)
-            return derived(x, value)
+            y = view_of(x, value) if x.device_v is None else nested_array(value, None, x.buf.level)
+            return finished(y, x.flags_ & NSCALAR)
         return (np.zeros_like(value)[()] if x.flags_ & NSCALAR else np.zeros_like(value)) if imaginary else x
     value, tangent, lo = views_of(x)
     if value.dtype.kind != "c":

@@ -305,7 +305,6 @@ cdef class Run:
             try:
                 level.enter()
                 try:
-                    recorder.begin(level)
                     for i in range(self.chosen):
                         leaf = lift_traced(inputs[self.places[i]], level)
                         inputs[self.places[i]] = leaf

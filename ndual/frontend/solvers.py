@@ -1,7 +1,8 @@
 """SciPy's integrators, which call the user's function: its duals come in through what that function closes over.
 
-Values are those of SciPy run on plain numbers. Tangents come from a sum over nodes (quad), or from the sensitivity
-equations, integrated beside the solution by the same method.
+Values are those of SciPy run on plain numbers. Derivatives come from a sum over nodes (quad), or from the sensitivity
+equations, integrated beside the solution by the same method. These have lanes; where there are none, or the lanes are
+duals themselves, the steps of a Runge-Kutta method are taken again on duals.
 """
 
 from __future__ import annotations
@@ -15,10 +16,14 @@ from typing import Any
 import numpy as np
 
 from ndual import _core
+from ndual._core import forward
+from ndual._core.nested import Formula
 from ndual.errors import NoRuleError
+from ndual.rules.registry import Linear
 
 Handler = Callable[..., Any]
 NODES = 21
+STEPS = 10_000  # at most, of a replay: a stiff system takes more
 
 
 @lru_cache
@@ -127,10 +132,58 @@ class _Sensitivity:
         return np.concatenate([value.reshape(-1), lanes.reshape(-1)])
 
 
-def _running() -> _core.Level:
+def _running() -> _core.Level | None:
+    """The level whose lanes are to be integrated, None where that must be done on duals."""
     level = _core.current_level()
     assert level is not None  # a dual was seen
-    return level
+    return level if level.recorder is None and level.outer is None else None
+
+
+def _state(out: Any) -> Any:
+    if isinstance(out, list | tuple):
+        out = _core.build(out) if _core.activity(out) == 2 else np.array(_core.constants(out), float)
+    return out if _core.is_dual(out) else np.asarray(out, float)
+
+
+def _replay(
+    name: str, call: Callable[[Any, Any], Any], y: Any, value: Any, start: float, times: Any, rtol: Any, atol: Any
+) -> Any:
+    """The states at some times ``(times, size)`` as duals, by the steps that an explicit method takes without them."""
+    method, end = sys.modules["scipy.integrate"].DOP853, float(times[-1])
+    solver = method(_Plain(call, ()), start, value, end, rtol=min(rtol, 1e-8), atol=np.minimum(atol, 1e-10))
+    taken = [start]
+    while solver.status == "running" and len(taken) < STEPS:
+        solver.step()
+        taken.append(float(solver.t))
+    if solver.status != "finished" and start != end:
+        raise NoRuleError(
+            f"scipy.integrate.{name}: expected a system that an explicit method integrates in {STEPS} steps; got a "
+            f'stiffer one{_core.user_location()}. Take mode="forward", outside of other derivatives'
+        )
+    grid = np.union1d(taken, times)
+    grid = grid[::-1] if end < start else grid
+    y = _state(y).reshape(-1)
+    states = {float(grid[0]): y}
+    for t, stop in zip(grid[:-1].tolist(), grid[1:].tolist(), strict=True):
+        h = stop - t
+        slopes: list[Any] = []
+        for row, share in zip(method.A, method.C.tolist(), strict=True):
+            slopes.append(_state(call(t + share * h, _moved(y, slopes, row, h))).reshape(-1))
+        y = states[stop] = _moved(y, slopes, method.B, h)
+    return np.stack([states[t] for t in np.asarray(times, float).tolist()])
+
+
+def _moved(y: Any, slopes: list[Any], weights: Any, h: float) -> Any:
+    for weight, slope in zip(weights.tolist(), slopes, strict=False):
+        if weight:
+            y = y + (weight * h) * slope
+    return y
+
+
+def _valued(dual: Any, value: Any) -> Any:
+    """A dual array with the value that was really computed."""
+    same = Linear("the solution", (), lambda xp, t, x: t, lambda xp, w, x: w)
+    return forward.apply(same, Formula(lambda x: value.copy()), (dual,), {})
 
 
 def _start(y0: Any) -> tuple[Any, Any]:
@@ -166,6 +219,11 @@ def odeint(
         return func(now, state, *args) if first else func(state, now, *args)
 
     level = _running()
+    solution = found[0] if isinstance(found, tuple) else found
+    if level is None:
+        rtol, atol = (1.49012e-8 if options.get(key) is None else options[key] for key in ("rtol", "atol"))
+        solution = _valued(_replay("odeint", call, y, value, float(times[0]), times, rtol, atol), solution)
+        return (solution, *found[1:]) if isinstance(found, tuple) else solution
     both = _Sensitivity(call, level, value.size)
     options = {
         key: option for key, option in options.items() if key in ("rtol", "atol", "hmax", "h0", "mxstep", "tcrit")
@@ -173,7 +231,6 @@ def odeint(
     options.setdefault("mxstep", 5000)
     rows = original(both, both.split(y), times, tfirst=True, **options)
     rows = rows.reshape(len(rows), level.width + 1, value.size)
-    solution = found[0] if isinstance(found, tuple) else found
     solution = _core.wrap(solution, np.ascontiguousarray(rows[:, 1:].transpose(1, 0, 2)), level)
     return (solution, *found[1:]) if isinstance(found, tuple) else solution
 
@@ -197,7 +254,13 @@ def solve_ivp(
     if events is not None or dense_output:
         raise _refuse("solve_ivp", "events= and dense_output=", "Pass t_eval=, and find the event from the solution")
     level = _running()
-    both = _Sensitivity(lambda now, state: fun(now, state, *args), level, value.size)
+    call = lambda now, state: fun(now, state, *args)  # noqa: E731
+    if level is None:
+        rtol, atol = options.get("rtol", 1e-3), options.get("atol", 1e-6)
+        rows = _replay("solve_ivp", call, y, value, span[0], found.t, rtol, atol)
+        found.y = _valued(rows.T, found.y)
+        return found
+    both = _Sensitivity(call, level, value.size)
     tolerances = {key: options[key] for key in ("rtol", "atol", "max_step", "first_step") if key in options}
     if np.ndim(tolerances.get("atol", 0.0)):
         tolerances["atol"] = np.tile(tolerances["atol"], level.width + 1)

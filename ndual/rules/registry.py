@@ -49,13 +49,13 @@ class Linear(Rule):
 
     `x` is the primal (for its shape and dtype), the other arguments are those of the public call.
     ``transpose(xp, w, x, *args, **kwargs)`` maps a cotangent of the output to one of `x`.
-    Where the value is a view of its input, `lanes` must be the same view of the lanes; they are None where the value is
-    a step function of its input. A function with several
+    Where the value is a view of its input, `lanes` must be the same view of the lanes. Of a step function `lanes`
+    returns None, and `transpose` is None. A function with several
     results (split) has lanes that return a list, and a transpose that takes one, None for an unused result.
     """
 
     lanes: Callable[..., Any]
-    transpose: Callable[..., Any]
+    transpose: Callable[..., Any] | None
 
     def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
         """Split a public call into the array, the other positional arguments and the keywords."""
@@ -207,7 +207,7 @@ def _bind(rule: Structured, args: list[Any], kwargs: dict[str, Any]) -> tuple[tu
     return tuple(arrays), params
 
 
-def linear(serves: str, transpose: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def linear(serves: str, transpose: Callable[..., Any] | None) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Register the decorated function as the lane map of a linear rule."""
 
     def decorate(lanes: Callable[..., Any]) -> Callable[..., Any]:

@@ -295,13 +295,17 @@ class RowCheck:
         """Lanes as by the formulas."""
         if got.shape != total.shape or got.dtype != want.dtype:
             raise self.fail(case, f"expected lanes {want.dtype}{total.shape}; got {got.dtype}{got.shape}")
-        info = np.finfo(want.dtype)
+        self.close(case, got, total, size, want.dtype)
+
+    def close(self, case: str, got: Any, total: Any, size: Any, dtype: Any) -> None:
+        """Derivatives as by the formulas, to the precision of a dtype; `size` is that of what was summed."""
+        info = np.finfo(dtype)
         with np.errstate(all="ignore"):
-            good = np.abs(got - total) <= TOLERANCE[want.dtype.char] * size + 64 * float(info.smallest_normal)
+            good = np.abs(got - total) <= TOLERANCE[dtype.char] * size + 64 * float(info.smallest_normal)
             good |= (got == total) | (np.isnan(got) & np.isnan(total)) | (np.abs(total) > float(info.max) / 2)
         if not good.all():
-            at = tuple(int(k[0]) for k in np.nonzero(~good))
-            raise self.fail(case, f"expected {total[at]!r} at lane and cell {at}; got {got[at]!r}")
+            at = tuple(int(k[0]) for k in np.nonzero(~np.atleast_1d(good)))[: np.ndim(got)]
+            raise self.fail(case, f"expected {np.asarray(total)[at]!r} at {at}; got {got[at]!r}")
 
     def _memory(self, case: str, y: Any, want: Any, duals: Sequence[Any], values: Sequence[Any]) -> None:
         if not isinstance(want, np.ndarray):

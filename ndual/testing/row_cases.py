@@ -13,6 +13,7 @@ import numpy as np
 
 from ndual import _core
 from ndual.errors import NdualError, NoRuleError
+from ndual.testing import row_reverse
 from ndual.testing.inputs import layouts, random_lanes
 from ndual.testing.row import RowCheck
 
@@ -31,6 +32,11 @@ def run(check: RowCheck, dtypes: str, widths: tuple[int, ...]) -> None:
     _refusal(check, main)
     if not check.active:
         return
+    _forward(check, supported, main, widths)
+    row_reverse.run(check, supported, main, lambda: _ends(check))
+
+
+def _forward(check: RowCheck, supported: list[str], main: str, widths: tuple[int, ...]) -> None:
     if check.function is None:
         for width in widths:
             values = [v[()] for v in _block(check, main, ())]
@@ -119,10 +125,8 @@ def _mixed(check: RowCheck) -> None:
             check.compare(f"{chars} operands", values, check.active, 3)
 
 
-def _strong_zero(check: RowCheck) -> None:
-    """A lane that is seeded with zero stays zero, whatever the derivative is: at ends, far out, and at 0."""
-    if not check.supports("d"):
-        return
+def _ends(check: RowCheck) -> list[Any]:
+    """Operands at the ends of the domains, far out, and at 0, as far as the function has a value there."""
     candidates = []
     for domain in check.row.domain:
         ends = [end for end in (domain.low, domain.high) if np.isfinite(end)]
@@ -131,7 +135,15 @@ def _strong_zero(check: RowCheck) -> None:
     n = max(map(len, candidates))
     values = [np.resize(np.array(found), n) for found in candidates]
     defined = [k for k in range(n) if _has_value(check, [v[k] for v in values])]
-    values, n = [v[defined] for v in values], len(defined)
+    return [v[defined] for v in values]
+
+
+def _strong_zero(check: RowCheck) -> None:
+    """A lane that is seeded with zero stays zero, whatever the derivative is: at ends, far out, and at 0."""
+    if not check.supports("d"):
+        return
+    values = _ends(check)
+    n = len(values[0])
     for active in _subsets(check):
         lanes = [np.stack([np.zeros(n), np.ones(n)]) for _ in values]
         with _core.Level(2) as level, np.errstate(all="ignore"):

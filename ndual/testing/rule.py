@@ -29,7 +29,9 @@ def check_rule(
 
     Values and dtypes are compared with the plain call, derivatives with differences (or `reference`), in every width,
     dtype and memory layout, for every choice of active operands, with ``out=`` and ``where=``, and memory with NumPy's:
-    a result is a view of an operand exactly if NumPy's is, lanes included, and the caller's arrays never change.
+    a result is a view of an operand exactly if NumPy's is, lanes included, and the caller's arrays never change. In
+    reverse the same call is held against the formulas or against forward mode: dtypes, layouts, broadcast operands,
+    singular points, operands used twice or overwritten afterwards, and second derivatives by both modes over either.
 
     Parameters
     ----------

@@ -1,7 +1,8 @@
 """Checks one structured rule on plain arrays: its lanes against extrapolated differences, its transpose against them.
 
-No dual takes part here, so that a wrong formula is told apart from a wrong core. Compositions have no formula of
+No dual takes part in that, so that a wrong formula is told apart from a wrong core. Compositions have no formula of
 their own: their value is checked against the public function here, their derivative through ndual elsewhere.
+At last the public call is run in both modes.
 """
 
 from __future__ import annotations
@@ -11,8 +12,12 @@ from typing import Any
 
 import numpy as np
 
+import ndual
+from ndual.frontend.dispatch import dispatch
 from ndual.rules import registry
 from ndual.rules.registry import Bilinear, Composition, Linear, Structured
+from ndual.testing.inputs import is_float, leaves, replace_leaves
+from ndual.testing.modes import disagreement
 
 
 def rule_of(dotted: str) -> tuple[Any, Any]:
@@ -66,6 +71,7 @@ def pull(rule: Any, w: list[Any], y: Any, xs: tuple[Any, ...], extra: Any, xp: A
         warnings.simplefilter("error")
         if isinstance(rule, Linear):
             rest, keywords = extra
+            assert rule.transpose is not None
             return (rule.transpose(xp, cotangent, xs[0], *rest, **keywords),)
         if isinstance(rule, Bilinear):
             rest, keywords = extra
@@ -122,6 +128,7 @@ def check(
         for a, b in zip(outputs(got), outputs(y), strict=True):
             np.testing.assert_array_equal(np.asarray(a), np.asarray(b), err_msg=dotted)
             assert np.shape(a) == np.shape(b)
+        check_modes(function, args, kwargs, [a for a in leaves((args, kwargs)) if is_float(a)])
         return
     assert isinstance(rule, Linear | Bilinear | Structured), rule
     xs, extra = operands(rule, args, kwargs)
@@ -146,6 +153,27 @@ def check(
                     np.testing.assert_allclose(g[lane], r, rtol=tol, atol=tol, err_msg=f"{dotted} lane {lane} of {n}")
         if n == 1:
             _check_transpose(dotted, rule, rng, y, flat, xs, dxs, extra, tol)
+    check_modes(function, args, kwargs, [xs[i] for i in active])
+
+
+def check_modes(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], active: list[Any]) -> None:
+    """The public call in reverse, beside forward mode: a call that this refuses is none of ours."""
+    flat = leaves((args, kwargs))
+    spots = [i for i, leaf in enumerate(flat) if isinstance(leaf, np.ndarray) and any(leaf is a for a in active)]
+    rng = np.random.default_rng(1)
+
+    def program(x: list[Any]) -> Any:
+        given = iter(x)
+        args_, kwargs_ = replace_leaves((args, kwargs), lambda leaf: next(given))
+        return dispatch(function, args_, kwargs_)
+
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            said = disagreement(program, flat, spots, rng)
+        except (ndual.NoRuleError, StopIteration):
+            return
+    assert said is None, said
 
 
 def _reference(

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 import scipy.integrate
 import scipy.linalg
 import scipy.special
-from harness import differences, outputs
+from harness import differences, outputs, random_like
 
 import ndual
+from ndual.testing.modes import disagreement, second_orders
 
 RNG = np.random.default_rng(7)
 V, W, M, Q, T = (RNG.standard_normal(s) for s in ((4,), (4,), (3, 4), (4, 4), (2, 3, 4)))
@@ -233,6 +236,38 @@ def test_against_differences(case):
             np.testing.assert_allclose(got, plain, rtol=1e-13 if name in SUMMED_OTHERWISE else 0, err_msg=name)
         for got, want in zip(outputs(tangent), differences(f, (), {}, replace, 1e-3), strict=True):
             np.testing.assert_allclose(got, want, rtol=1e-6, atol=1e-6, err_msg=f"{name}, active {active}")
+
+
+@pytest.mark.parametrize("case", CASES, ids=[c[0] for c in CASES])
+def test_reverse_and_second_order(case):
+    """In reverse as forward, which the test above holds against differences; the same for the Hessian of a sum."""
+    _, f, *args = case
+    args = [np.float64(a) if np.ndim(a) == 0 else np.array(a) for a in args]
+    rng = np.random.default_rng(3)
+    try:
+        assert disagreement(lambda x: f(*x), args, range(len(args)), rng) is None
+        assert second_orders(lambda x: f(*x), args, range(len(args)), rng) is None
+        return
+    except ndual.DerivativeLostError:  # Python code of SciPy, which is reached by interception
+        pass
+    every = tuple(range(len(args)))
+    for one, other in zip(
+        *(ndual.jacobian(f, every, mode=mode)(*args) for mode in ("forward", "reverse")), strict=True
+    ):
+        for a, b in zip(outputs(one), outputs(other), strict=True):
+            np.testing.assert_allclose(b, a, rtol=1e-9, atol=1e-11 * np.max(np.abs(a), initial=1.0))
+    w = [random_like(rng, y) for y in outputs(f(*args)) if np.asarray(y).dtype.kind == "f"]
+
+    def weighted(*x):
+        return sum(np.sum(c * y) for c, y in zip(w, outputs(f(*x)), strict=True))
+
+    if all(np.asarray(a).dtype.kind == "f" for a in args):
+        want, *found = (
+            ndual.jacobian(ndual.grad(weighted, mode=inner), mode=outer)(*args)
+            for inner, outer in itertools.product(("forward", "reverse"), repeat=2)
+        )
+        for got in found:
+            np.testing.assert_allclose(got, want, rtol=1e-8, atol=1e-9 * np.max(np.abs(want), initial=1.0))
 
 
 def test_chunks_agree():
