@@ -6,7 +6,7 @@ A dual array of such a level is a view of a buffer whose lanes are its shadow, t
 value is the same view of the shadow. Numbers are nodes of a list; arrays are entries beside it, in one order with them.
 """
 cdef extern from "ndual_kernels.h":
-    enum: ND_COEF_NONE, ND_COEF_ZERO
+    enum: ND_COEF_NONE, ND_COEF_ZERO, ND_COEF_ONE, ND_COEF_NEG, ND_COEF_X0, ND_COEF_X1
 
 cimport cython
 cimport numpy as cnp
@@ -24,6 +24,7 @@ from ndual._core._dual cimport (
     ND_NODE_STORE,
     NCONTIGUOUS,
     NSCALAR,
+    NTWIN,
     Buffer,
     CoDual,
     Level,
@@ -41,6 +42,7 @@ from ndual._core._dual cimport (
     lower,
     mirror,
     mirror_base,
+    peeled,
     nd_shadow,
     nd_tape_node,
     nd_tape_room,
@@ -54,6 +56,7 @@ from ndual._core._dual cimport (
     state,
     trace,
     traced,
+    unary,
     twin,
     untraced,
     values,

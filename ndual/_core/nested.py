@@ -67,6 +67,10 @@ class NestedStorage(Storage):
             tangent, fresh = tangent.astype(value.dtype), True
         return value, tangent if fresh else tangent.copy()
 
+    def partial(self, row: Any, i: int, x: tuple[Any, ...], y: Any) -> Any:
+        """The partial of a real row by operand `i` as a dual of the level below."""
+        return self.factor(row, self.form(row, "real", i), i, x, y)
+
     def factor(self, row: Any, form: Any, i: int, x: tuple[Any, ...], y: Any) -> Any:
         """A partial as a dual of the level below, from the second derivatives that the row itself gives.
 
