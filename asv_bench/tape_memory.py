@@ -20,16 +20,18 @@ SIZES = {"checkpoint": (1_000_000, 1000), "stencil": (100_000, 10_000)}
 
 
 @ndual.checkpoint
-def step(u: np.ndarray, h: float) -> None:
-    """One step, whose argument is all that is kept."""
-    u += h * np.sin(u)
+def few(u: np.ndarray, h: float, count: int) -> None:
+    """Some steps of a block."""
+    for _ in range(count):
+        u += h * np.sin(u)
 
 
 @ndual.checkpoint
 def block(u: np.ndarray, h: float, count: int) -> None:
-    """Several steps."""
-    for _ in range(count):
-        step(u, h)
+    """A block, which is cut again: of its steps not even the arguments are kept all at once."""
+    size = math.isqrt(count - 1) + 1
+    for done in range(0, count, size):
+        few(u, h, min(size, count - done))
 
 
 def checkpointed(u: np.ndarray, count: int) -> np.float64:

@@ -132,6 +132,7 @@ class _Call:
         outputs = [_core.finished(d, not np.ndim(_core.bottom(v))) for d, v in zip(duals, found, strict=False)]
         for i, dual in zip(self.written, duals[len(found) :], strict=True):
             self.leaves[i][...] = dual
+        self.leaves = []  # the tape has what the sweep reads; the arrays themselves may go
         return _fill(tree, outputs)
 
     def _value(self, leaf: Any, active: bool) -> Any:
@@ -185,7 +186,7 @@ class _Call:
                     "got one that wrote the very values that an argument had. Let it return a new array"
                 )
             pairs = [(row, w) for row, w in zip(parts.rows, ws, strict=True) if row is not None and w is not None]
-            again.tape.backward([row for row, _ in pairs], [w for _, w in pairs])
+            again.tape.backward([row for row, _ in pairs], [w for _, w in pairs], True)
             return [again.tape.gradient(leaf) for leaf in lifted]
         finally:
             present.restore()

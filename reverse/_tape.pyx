@@ -72,6 +72,7 @@ cnp.import_array()
 
 cdef object np_ndarray = np.ndarray
 cdef object np_add = np.add
+cdef object np_multiply = np.multiply
 cdef object np_matmul = np.matmul
 cdef enum:
     COPIED = 32768           # bytes of a plain operand up to which a copy costs less than watching it

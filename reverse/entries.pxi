@@ -212,6 +212,12 @@ cdef class FormEntry(Entry):
         if (type(a) is NDualArray and (<NDualArray>a).device_v is None) \
                 or (type(b) is NDualArray and (<NDualArray>b).device_v is None):
             return binary(MULTIPLY, a, b)
+        if type(a) is not NDualArray and type(b) is not NDualArray:
+            with np.errstate(all="ignore"):
+                product = np_multiply(a, b)
+            total = np_add.reduce(product, None)
+            if total - total == 0:
+                return product
         with np.errstate(all="ignore"):
             return self.storage.strong_product(a, b)
 
@@ -228,6 +234,27 @@ cdef class SumEntry(Entry):
         cdef double w = tape.adjoint[self.node]
         if w != 0:
             add_everywhere(self.t0, tape, w)
+        return 0
+
+    cdef str name(self):
+        return "sum"
+
+
+@cython.final
+cdef class LowerSumEntry(Entry):
+    """The sum of all cells of t0, an array of an inner level."""
+
+    cdef int pull(self, Tape tape) except -1:
+        cdef NDualArray t
+        cdef object w = self.take(tape)
+        if w is None:
+            return 0
+        w = peeled(<NDualArray>w) if type(w) is NDualArray else w
+        t = lower_shadow(self.t0, tape)
+        if type(w) is NDualArray:
+            general(ADD, (t, w), t, None, None)
+        else:
+            t += w
         return 0
 
     cdef str name(self):

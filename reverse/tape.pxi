@@ -111,7 +111,7 @@ cdef class Tape(Recorder):
         entry.called = row
         entry.row = product_row()
         entry.nin = 2
-        entry.t0 = held(x)
+        entry.t0 = self.held(x)
         entry.s1 = slope
         return self.add(entry, out)
 
@@ -334,6 +334,11 @@ cdef class Tape(Recorder):
                 beside[index] = numbers
                 entry.s1 = beside[index].copy()
         return self.add(entry, x)
+
+    cdef int summed_below(self, NDualArray x, NDualArray out) except -1:
+        cdef LowerSumEntry entry = LowerSumEntry.__new__(LowerSumEntry)
+        entry.t0 = self.held(x)
+        return self.add(entry, out)
 
     cdef Py_ssize_t summed(self, NDualArray x) except -1:
         cdef SumEntry entry = SumEntry.__new__(SumEntry)

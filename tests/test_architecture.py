@@ -33,6 +33,7 @@ ROOMS = {
     ),
     "pullback": {"errors", "_core", "structure", "outputs", "plan"},
     "second": {"errors", "outputs", "plan", "api", "prepare"},
+    "checkpoint": {"errors", "_core", "outputs", "plan", "reverse"},
     "testing": {"errors", "_core", "config", "frontend", "rules", "api"},
     "numpy": {"frontend"},
     "scipy": {"errors", "_core", "config", "structure", "outputs", "chunk", "plan", "api", "prepare", "second"},

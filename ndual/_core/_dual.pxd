@@ -61,6 +61,7 @@ cdef class Recorder:
     cdef int gathered(self, NDualArray x, tuple index, NDualArray out) except -1
     cdef int scattered(self, NDualArray x, tuple index, NDualArray source) except -1
     cdef Py_ssize_t summed(self, NDualArray x) except -1
+    cdef int summed_below(self, NDualArray x, NDualArray out) except -1
     cdef int multiplied(self, object a, object b, NDualArray out) except -1
 
 

@@ -88,7 +88,7 @@ class NestedStorage(Storage):
         x0, y0 = tuple(map(_dual.bottom, x)), _dual.bottom(y)
         value = form(x0, y0)
         tangent: Any = None
-        recorded = []
+        recorded, moving = [], []
         for j in places:
             try:
                 second = self.form(row, "second", i * row.nin + j)
@@ -105,7 +105,11 @@ class NestedStorage(Storage):
             if level.recorder is not None:
                 recorded.append((x[j], share))
                 continue
-            t = _dual.split(x[j])[1]
+            moving.append((share, x[j]))
+        if moving and (found := self._moved(value, moving)) is not None:
+            return found
+        for share, dual in moving:
+            t = _dual.split(dual)[1]
             ndim = max(np.ndim(value), np.ndim(share), t.ndim - 1)
             t = t.reshape(t.shape[:1] + (1,) * (ndim + 1 - t.ndim) + t.shape[1:])
             term = Storage.strong_product(self, share, t)
@@ -118,6 +122,21 @@ class NestedStorage(Storage):
             value = np.broadcast_to(value, np.broadcast_shapes(np.shape(value), tangent.shape[1:])).copy()
             tangent = np.broadcast_to(tangent, tangent.shape[:1] + value.shape).copy()
         return _dual.wrap(value, tangent, level)
+
+    @staticmethod
+    def _moved(value: Any, shares: list[tuple[Any, Any]]) -> Any:
+        """A value with the lanes of a sum of products, by the kernels of products; None where these have none."""
+        total: Any = None
+        for share, dual in shares:
+            term = share * dual
+            total = term if total is None else total + term
+        cells = _dual.bottom(total)
+        if type(cells) is not np.ndarray or not isinstance(value, np.ndarray):
+            return None
+        if cells.shape != value.shape or cells.dtype != value.dtype or not cells.ndim:
+            return None
+        cells[...] = value
+        return total
 
     def _recorded(self, name: str, value: Any, shares: list[tuple[Any, Any]], level: Any) -> Any:
         """A partial as a dual of an outer level that records: its value, and its derivatives by some duals."""

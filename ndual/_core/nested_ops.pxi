@@ -129,7 +129,12 @@ cdef NDualArray recorded_map(Row row, int nin, object a, object b):
         elif type(obj) is np_ndarray:
             if cnp.PyArray_TYPE(<cnp.ndarray>obj) != typenum or not cnp.PyArray_ISBEHAVED_RO(<cnp.ndarray>obj):
                 return None
-        elif not PyFloat_CheckExact(obj) or not row.weak[kernel_dtype(typenum)]:
+        elif not row.weak[kernel_dtype(typenum)]:
+            return None
+        elif PyLong_CheckExact(obj) and -1000000 < <object>obj < 1000000:
+            obj = float(obj)
+            operands[k] = obj
+        elif not PyFloat_CheckExact(obj):
             return None
         given.append(obj)
     if not below:
