@@ -79,7 +79,9 @@ def main() -> None:
         for what in ("plain", "gradient")
     ]  # fmt: skip
     states = (taken[1] - taken[0]) * 1024 / (cells * 8)
-    print(f"{kind}: {cells} cells, {count} steps: plain {taken[0]} kB, gradient {taken[1]} kB, {states:.1f} states more:")
+    print(
+        f"{kind}: {cells} cells, {count} steps: plain {taken[0]} kB, gradient {taken[1]} kB, {states:.1f} states more:"
+    )
     print(taken[1] - taken[0])
 
 

@@ -127,7 +127,7 @@ class _Call:
         duals = [_core.fresh(v, level) for v in (*found, *(values[i] for i in self.written))]
         targets = [_core.as_array(leaf) for leaf, on in zip(self.leaves, self.active, strict=True) if on]
         saved = [_core.as_array(leaf) if on else leaf for leaf, on in zip(self.leaves, self.active, strict=True)]
-        level.recorder.record("checkpoint", self._pull, duals, targets, saved, True)
+        level.recorder.record("checkpoint", self._pull, duals, targets, saved, always=True)
         del values
         outputs = [_core.finished(d, not np.ndim(_core.bottom(v))) for d, v in zip(duals, found, strict=False)]
         for i, dual in zip(self.written, duals[len(found) :], strict=True):

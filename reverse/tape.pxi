@@ -362,7 +362,7 @@ cdef class Tape(Recorder):
             entry.s0 = self.keep(a, 0)
         return self.add(entry, out)
 
-    def record(self, str label, function, list outputs, list targets, list saved, forward=None):
+    def record(self, str label, function, list outputs, list targets, list saved, forward=None, bint always=False):
         """Append a structured rule: ``function(ws, *saved)`` returns a cotangent, or None, for every target.
 
         Saved arrays of this level are watched, and given to the function one level down. With `always` it is called
@@ -373,14 +373,18 @@ cdef class Tape(Recorder):
         entry.always = always
         entry.function = function
         entry.forward = forward
-        entry.targets = [held(<NDualArray>target) for target in targets]
-        entry.outputs = [None if out is None else held(<NDualArray>out) for out in outputs]
+        entry.targets = [self.held(<NDualArray>target) for target in targets]
+        entry.outputs = [None if out is None else self.held(<NDualArray>out) for out in outputs]
         entry.saved = [self.keep_foreign(obj, i) for i, obj in enumerate(saved)]
         for out in outputs:
             if out is not None:
                 trace(<NDualArray>out)
         self.entries.append(entry)
         self.note_entry()
+
+    def wrote(self, x):
+        """Whether an argument, as lifted for the run, was written to."""
+        return type(x) is NDualArray and (<NDualArray>x).device_v is None and not (<NDualArray>x).buf.borrowed
 
     # The sweeps.
 
@@ -406,8 +410,11 @@ cdef class Tape(Recorder):
         return value[()] if a.flags_ & NSCALAR else value
 
 
-    def backward(self, outputs, cotangents):
-        """One sweep from the cotangents of some results; :meth:`gradient` then has those of the arguments."""
+    def backward(self, outputs, cotangents, bint once=False):
+        """One sweep from the cotangents of some results; :meth:`gradient` then has those of the arguments.
+
+        With `once` it is the last one, and gives back what it has done with.
+        """
         self.sweep += 1
         self.claim()
         for out, g in zip(outputs, cotangents, strict=True):
@@ -415,7 +422,7 @@ cdef class Tape(Recorder):
                 self.adjoint[(<CoDual>out).node] += g
             elif type(out) is NDualArray:
                 add_array(<NDualArray>out, self, g if hasattr(g, "dtype") else np.asarray(g))
-        self.walk(False)
+        self.walk(once)
 
     cdef int walk(self, bint once) except -1:
         """All nodes from the last to the first; `once` gives back what an entry held as soon as it is done."""

@@ -265,7 +265,7 @@ def grown(kind, size, count):
     """Kilobytes that a gradient takes above the plain run, as a process of its own sees them."""
     out = subprocess.run(
         [sys.executable, str(ROOT / "asv_bench" / "tape_memory.py"), kind, str(size), str(count)],
-        capture_output=True, text=True, check=True, cwd=ROOT, env={"PYTHONPATH": str(ROOT), "OPENBLAS_NUM_THREADS": "1"},
+        capture_output=True, text=True, check=True, cwd=ROOT, env={"PYTHONPATH": str(ROOT)},
     )  # fmt: skip
     return float(out.stdout.split()[-1])
 

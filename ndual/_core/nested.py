@@ -146,8 +146,14 @@ class NestedStorage(Storage):
         def pull(ws: list[Any]) -> list[Any]:
             return [Storage.strong_product(self, share, ws[0]) for share in factors]
 
+        def push(ts: list[Any]) -> list[Any]:
+            parts = [
+                Storage.strong_product(self, share, t) for share, t in zip(factors, ts, strict=True) if t is not None
+            ]
+            return [sum(parts[1:], parts[0])]
+
         dual = _dual.fresh(value, level)
-        level.recorder.record(name, pull, [dual], [_dual.as_array(x) for x, _ in shares], [])
+        level.recorder.record(name, pull, [dual], [_dual.as_array(x) for x, _ in shares], [], push)
         return _dual.finished(dual, value.ndim == 0)
 
     def strong_product(self, factor: Any, tangent: Any) -> Any:
