@@ -3,6 +3,7 @@
 from ndual import errors
 from ndual._core.include import get_include
 from ndual.api import derivative, grad, jacfwd, jacobian, jacrev, jvp, stop_gradient, value_and_grad
+from ndual.checkpoint import checkpoint
 from ndual.config import config
 from ndual.errors import (
     AliasError,
@@ -46,6 +47,7 @@ __all__ = [
     "TraceTable",
     "UndefinedDerivativeError",
     "UnsupportedDtype",
+    "checkpoint",
     "config",
     "derivative",
     "errors",

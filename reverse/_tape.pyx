@@ -6,7 +6,7 @@ A dual array of such a level is a view of a buffer whose lanes are its shadow, t
 value is the same view of the shadow. Numbers are nodes of a list; arrays are entries beside it, in one order with them.
 """
 cdef extern from "ndual_kernels.h":
-    enum: ND_COEF_NONE, ND_COEF_ZERO
+    enum: ND_COEF_NONE, ND_COEF_ZERO, ND_COEF_ONE, ND_COEF_NEG, ND_COEF_X0, ND_COEF_X1
 
 cdef extern from "Python.h":
     Py_ssize_t PY_SSIZE_T_MAX
@@ -27,6 +27,7 @@ from ndual._core._dual cimport (
     ND_NODE_STORE,
     NCONTIGUOUS,
     NSCALAR,
+    NTWIN,
     Buffer,
     CoDual,
     Level,
@@ -45,6 +46,7 @@ from ndual._core._dual cimport (
     lower,
     mirror,
     mirror_base,
+    peeled,
     nd_shadow,
     nd_tape_node,
     nd_tape_room,
@@ -60,6 +62,7 @@ from ndual._core._dual cimport (
     state,
     trace,
     traced,
+    unary,
     twin,
     untraced,
     values,
@@ -78,6 +81,7 @@ cnp.import_array()
 
 cdef object np_ndarray = np.ndarray
 cdef object np_add = np.add
+cdef object np_multiply = np.multiply
 cdef object np_matmul = np.matmul
 cdef object weak = weakref.ref
 cdef object clock = time.perf_counter

@@ -159,22 +159,67 @@ cdef class FormEntry(Entry):
     cdef object storage
     cdef list operands       # and the value; arrays of this level are watched
     cdef list targets
+    cdef bint real           # duals of outer levels over real numbers of one type, and operands only as far as read
 
     cdef str name(self):
         return self.row.name
 
     cdef int pull(self, Tape tape) except -1:
         cdef object w = self.take(tape)
+        cdef Py_ssize_t i
         if w is None:
             return 0
         x = [lower_kept(<NDualArray>o, tape) if type(o) is NDualArray else o for o in self.operands]
         y = x.pop()
-        for i, target in enumerate(self.targets):
+        if type(w) is NDualArray and self.real:
+            w = peeled(<NDualArray>w)
+        for i in range(len(self.targets)):
+            target = self.targets[i]
             if target is not None:
-                g = tape.row_cotangent(self.storage, self.row.spec, self.row.ufunc, x, y, i, w)
+                if self.real:
+                    g = self.share(tape, x, y, i, w)
+                else:
+                    g = tape.row_cotangent(self.storage, self.row.spec, self.row.ufunc, x, y, i, w)
                 if g is not None:
                     add_array(<NDualArray>target, tape, g)
         return 0
+
+    cdef object share(self, Tape tape, list x, object y, Py_ssize_t i, object w):
+        """The cotangent of operand `i`, by the operators of the level below."""
+        cdef int coef = self.row.coef[i]
+        if coef == ND_COEF_ZERO:
+            return None
+        if coef == ND_COEF_ONE:
+            return w
+        if coef == ND_COEF_NEG:
+            return unary(NEGATIVE, w) if type(w) is NDualArray else -w
+        if coef == ND_COEF_X0 or coef == ND_COEF_X1:
+            return self.times(x[coef - ND_COEF_X0], w)
+        if self.row is SQUARE:
+            return self.times(x[0], self.times(2.0, w))
+        if coef == ND_COEF_NONE:
+            return tape.row_cotangent(self.storage, self.row.spec, self.row.ufunc, x, y, i, w)
+        former = _dual.go_home(tape.level.outer)
+        try:
+            with np.errstate(all="ignore"):
+                factor = self.storage.partial(self.row.spec, i, tuple(x), y)
+        finally:
+            _dual.go_home(former)
+        return self.times(factor, w)
+
+    cdef object times(self, object a, object b):
+        """A product in which zero times anything is zero: the kernels' own for arrays of one level."""
+        if (type(a) is NDualArray and (<NDualArray>a).device_v is None) \
+                or (type(b) is NDualArray and (<NDualArray>b).device_v is None):
+            return binary(MULTIPLY, a, b)
+        if type(a) is not NDualArray and type(b) is not NDualArray:
+            with np.errstate(all="ignore"):
+                product = np_multiply(a, b)
+            total = np_add.reduce(product, None)
+            if total - total == 0:
+                return product
+        with np.errstate(all="ignore"):
+            return self.storage.strong_product(a, b)
 
 
 @cython.final
@@ -189,6 +234,27 @@ cdef class SumEntry(Entry):
         cdef double w = tape.adjoint[self.node]
         if w != 0:
             add_everywhere(self.t0, tape, w)
+        return 0
+
+    cdef str name(self):
+        return "sum"
+
+
+@cython.final
+cdef class LowerSumEntry(Entry):
+    """The sum of all cells of t0, an array of an inner level."""
+
+    cdef int pull(self, Tape tape) except -1:
+        cdef NDualArray t
+        cdef object w = self.take(tape)
+        if w is None:
+            return 0
+        w = peeled(<NDualArray>w) if type(w) is NDualArray else w
+        t = lower_shadow(self.t0, tape)
+        if type(w) is NDualArray:
+            general(ADD, (t, w), t, None, None)
+        else:
+            t += w
         return 0
 
     cdef str name(self):
@@ -219,6 +285,7 @@ cdef class RuleEntry(Entry):
     cdef str label
     cdef object function, forward    # the latter as the rule of forward mode: tangents of results from those of targets
     cdef list outputs, saved, targets, zeros
+    cdef bint always
 
     cdef str name(self):
         return self.label
@@ -235,7 +302,7 @@ cdef class RuleEntry(Entry):
             y = <NDualArray>out
             w = cotangent(y, tape)
             ws.append(w[()] if w.ndim == 0 else w)
-        if not some:
+        if not some and not self.always:
             return 0
         x = [lower_kept(<NDualArray>o, tape) if type(o) is NDualArray else o for o in self.saved]
         for target, g in zip(self.targets, self.function(ws, *x), strict=True):

@@ -77,7 +77,9 @@ cdef int push(Entry entry, Tape tape) except -1:
         return 0
     if t is None:
         return clear(entry.out, tape)
-    if type(entry) is GatherEntry:
+    if type(entry) is LowerSumEntry:
+        t = t.sum()
+    elif type(entry) is GatherEntry:
         t = t[entry.s0]
     elif type(entry) is CopyEntry:
         t = t.copy() if entry.s0 is None else flat_shadow(entry.t0, tape)[entry.s0]
@@ -113,11 +115,18 @@ cdef int push_row(MapEntry entry, Tape tape) except -1:
 
 
 cdef int push_form(FormEntry entry, Tape tape) except -1:
-    cdef object found = None
+    cdef object found = None, t
+    cdef Py_ssize_t i
     ts = [tangent_of(<NDualArray>t, tape) if t is not None else None for t in entry.targets]
     if any([t is not None for t in ts]):
         x = [lower_kept(<NDualArray>o, tape) if type(o) is NDualArray else o for o in entry.operands]
         y = x.pop()
+        if entry.real:
+            for i in range(len(ts)):
+                if ts[i] is not None:
+                    t = entry.share(tape, x, y, i, ts[i])
+                    found = t if found is None else found if t is None else found + t
+            return put(entry.out, tape, found)
         found = at_home(tape, entry.storage.push, (entry.row.spec, entry.row.ufunc, x, y, ts))
     return put(entry.out, tape, None if found is None else same_type(entry.out, found))
 

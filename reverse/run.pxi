@@ -23,7 +23,7 @@ cdef class TapeRun(Run):
         try:
             done = self.recorded(primals, tape, call)
             self.measure(before, tape)
-            if done[2] and self.plain_sweep and type(done[0]) is np_float64:
+            if done[2] and self.plain_sweep and (type(done[0]) is np_float64 or is_number(done[1])):
                 found = tape.gradients(done[1], <list>done[4])
                 if tape.level.undefined is not None:
                     for g in found:
@@ -64,3 +64,12 @@ cdef class TapeRun(Run):
             tape.trim()
         self.tape = tape
         return 0
+
+
+cdef bint is_number(object out) noexcept:
+    """Whether an output is one real number whose value belongs to a derivative around this one."""
+    cdef NDualArray x
+    if type(out) is not NDualArray:
+        return False
+    x = <NDualArray>out
+    return x.device_v is not None and x.ndim_ == 0 and x.typenum == cnp.NPY_DOUBLE

@@ -97,6 +97,9 @@ cdef int add_lower(NDualArray x, Tape tape, object g) except -1:
 
 
 cdef Row ADD = row_named("add")
+cdef Row MULTIPLY = row_named("multiply")
+cdef Row NEGATIVE = row_named("negative")
+cdef Row SQUARE = row_named("square")
 
 
 cdef inline bint one_to_one(NDualArray x) noexcept:

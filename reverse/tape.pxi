@@ -21,6 +21,7 @@ cdef class Tape(Recorder):
     cdef dict copies         # the last copy of each plain array that entries read, by its identity
     cdef readonly Py_ssize_t snapshots    # values that were copied since something overwrote them
     cdef readonly Py_ssize_t copied       # their bytes, and those of copies of plain arrays
+    cdef list twins          # those made last
     cdef note* notes
     cdef Py_ssize_t noted_, notes_room
     cdef Py_ssize_t sweep
@@ -32,7 +33,6 @@ cdef class Tape(Recorder):
     cdef public bint owns        # it reads nothing after the run that others may write to
     cdef object __weakref__
 
-
     def __cinit__(self, dict rules, tuple transposes):
         self.rules = rules
         self.transposes = transposes
@@ -40,6 +40,7 @@ cdef class Tape(Recorder):
         self.buffers = []
         self.frozen = {}
         self.copies = {}
+        self.twins = [None] * 64
 
     def __del__(self):
         thaw(self.frozen)
@@ -101,11 +102,11 @@ cdef class Tape(Recorder):
             obj = operands[i]
             if active[i]:
                 if i == 0:
-                    entry.t0 = held(<NDualArray>obj)
+                    entry.t0 = self.held(<NDualArray>obj)
                 elif i == 1:
-                    entry.t1 = held(<NDualArray>obj)
+                    entry.t1 = self.held(<NDualArray>obj)
                 else:
-                    entry.t2 = held(<NDualArray>obj)
+                    entry.t2 = self.held(<NDualArray>obj)
             if needs & (1 << i):
                 obj = self.keep(obj, i)
                 if i == 0:
@@ -125,7 +126,7 @@ cdef class Tape(Recorder):
         entry.called = row
         entry.row = product_row()
         entry.nin = 2
-        entry.t0 = held(x)
+        entry.t0 = self.held(x)
         entry.s1 = slope
         return self.add(entry, out)
 
@@ -136,13 +137,29 @@ cdef class Tape(Recorder):
                 self.assigned(out, None)
             return 0
         e = <MapEntry>entry
-        e.out = held(out)
+        e.out = self.held(out)
         e.fresh = not out.buf.traced
         out.buf.traced = True
         if e.s3 is not None:
             e.s3 = out
             self.watch(out, len(self.entries) - 1, 3)
         return self.note_entry()
+
+    cdef NDualArray held(self, NDualArray x):
+        """An operand or result as an entry keeps it, which needs the shadow only: large values can be given back."""
+        cdef NDualArray y
+        cdef size_t place
+        if x.device_v is not None or x.buf.vbytes < HELD:
+            return x
+        # A loop takes the same views again and again.
+        place = ((<size_t><PyObject*>x.buf >> 4) ^ <size_t>(x.voff >> 3) ^ <size_t>x.size_) & 63
+        if type(self.twins[place]) is NDualArray:
+            y = <NDualArray>self.twins[place]
+            if y.buf is x.buf and same_view(y, x) and y.flags_ == x.flags_ | NTWIN:
+                return y
+        y = twin(x)
+        self.twins[place] = y
+        return y
 
     cdef int note_entry(self) except -1:
         """A node for the last entry."""
@@ -168,7 +185,7 @@ cdef class Tape(Recorder):
 
     cdef int add(self, Entry entry, NDualArray out) except -1:
         """Append an entry whose result is known."""
-        entry.out = held(out)
+        entry.out = self.held(out)
         entry.fresh = not traced(out)
         trace(out)
         self.entries.append(entry)
@@ -308,20 +325,38 @@ cdef class Tape(Recorder):
         cdef FormEntry entry
         cdef list targets = []
         cdef list kept = []
-        cdef bint moves = False
-        for obj in operands:
+        cdef bint moves = False, real = row.index >= 0 and dtype is None and out.device_v is not None
+        cdef int needs = 0, coef
+        cdef Py_ssize_t i
+        for i in range(len(operands)):
+            obj = operands[i]
             active = type(obj) is NDualArray and (<NDualArray>obj).buf.level is self.level and traced(<NDualArray>obj)
-            targets.append(held(<NDualArray>obj) if active else None)
+            targets.append(self.held(<NDualArray>obj) if active else None)
             moves = moves or active
+            if type(obj) is NDualArray:
+                real = real and (<NDualArray>obj).typenum == out.typenum
+            elif type(obj) is np_ndarray:
+                real = real and cnp.PyArray_TYPE(<cnp.ndarray>obj) == out.typenum
+            else:
+                real = real and type(obj) is float
+            if active:
+                coef = row.coef[i]
+                needs |= 2 if coef == ND_COEF_X1 else 1 if coef == ND_COEF_X0 else \
+                    0 if coef == ND_COEF_ONE or coef == ND_COEF_NEG else 15
         if not moves:
             return 0
+        real = real and (out.typenum == cnp.NPY_DOUBLE or out.typenum == cnp.NPY_FLOAT)
         entry = FormEntry.__new__(FormEntry)
-        for i, obj in enumerate(operands):
-            kept.append(self.keep_foreign(obj, i))
+        for i in range(len(operands)):
+            kept.append(self.keep_foreign(operands[i], i) if not real or needs & (1 << i) else None)
         entry.row = row
         entry.storage = storage
-        self.watch(out, len(self.entries), len(kept))
-        kept.append(out)
+        entry.real = real
+        if not real or needs & 8:
+            self.watch(out, len(self.entries), len(kept))
+            kept.append(out)
+        else:
+            kept.append(None)
         entry.operands = kept
         entry.targets = targets
         return self.add(entry, out)
@@ -339,14 +374,14 @@ cdef class Tape(Recorder):
             return 0
         entry = CopyEntry.__new__(CopyEntry)
         if active:
-            entry.t0 = held(source)
+            entry.t0 = self.held(source)
             if source.device_v is None and source.buf is to.buf:
                 entry.s0 = copied_cells(to, source)
         return self.add(entry, to)
 
     cdef int gathered(self, NDualArray x, tuple index, NDualArray out) except -1:
         cdef GatherEntry entry = GatherEntry.__new__(GatherEntry)
-        entry.t0 = held(x)
+        entry.t0 = self.held(x)
         entry.s0 = copied_index(index)
         return self.add(entry, out)
 
@@ -358,7 +393,7 @@ cdef class Tape(Recorder):
         entry = ScatterEntry.__new__(ScatterEntry)
         entry.s0 = copied_index(index)
         if active:
-            entry.t0 = held(source)
+            entry.t0 = self.held(source)
             if source.device_v is None and source.buf is x.buf:
                 numbers = cell_numbers(source)
                 beside = numbers_beside(numbers, x)
@@ -366,9 +401,14 @@ cdef class Tape(Recorder):
                 entry.s1 = beside[index].copy()
         return self.add(entry, x)
 
+    cdef int summed_below(self, NDualArray x, NDualArray out) except -1:
+        cdef LowerSumEntry entry = LowerSumEntry.__new__(LowerSumEntry)
+        entry.t0 = self.held(x)
+        return self.add(entry, out)
+
     cdef Py_ssize_t summed(self, NDualArray x) except -1:
         cdef SumEntry entry = SumEntry.__new__(SumEntry)
-        entry.t0 = held(x)
+        entry.t0 = self.held(x)
         entry.node = self.tape.count
         self.entries.append(entry)
         self.note_entry()
@@ -381,30 +421,36 @@ cdef class Tape(Recorder):
         if not left and not right:
             return 0
         if left:
-            entry.t0 = held(<NDualArray>a)
+            entry.t0 = self.held(<NDualArray>a)
             entry.s1 = self.keep(b, 1)
         if right:
-            entry.t1 = held(<NDualArray>b)
+            entry.t1 = self.held(<NDualArray>b)
             entry.s0 = self.keep(a, 0)
         return self.add(entry, out)
 
-    def record(self, str label, function, list outputs, list targets, list saved, forward=None):
+    def record(self, str label, function, list outputs, list targets, list saved, forward=None, bint always=False):
         """Append a structured rule: ``function(ws, *saved)`` returns a cotangent, or None, for every target.
 
-        Saved arrays of this level are watched, and given to the function one level down.
+        Saved arrays of this level are watched, and given to the function one level down. With `always` it is called
+        also where no result has a cotangent.
         """
         cdef RuleEntry entry = RuleEntry.__new__(RuleEntry)
         entry.label = label
+        entry.always = always
         entry.function = function
         entry.forward = forward
-        entry.targets = [held(<NDualArray>target) for target in targets]
-        entry.outputs = [None if out is None else held(<NDualArray>out) for out in outputs]
+        entry.targets = [self.held(<NDualArray>target) for target in targets]
+        entry.outputs = [None if out is None else self.held(<NDualArray>out) for out in outputs]
         entry.saved = [self.keep_foreign(obj, i) for i, obj in enumerate(saved)]
         for out in outputs:
             if out is not None:
                 trace(<NDualArray>out)
         self.entries.append(entry)
         self.note_entry()
+
+    def wrote(self, x):
+        """Whether an argument, as lifted for the run, was written to."""
+        return type(x) is NDualArray and (<NDualArray>x).device_v is None and not (<NDualArray>x).buf.borrowed
 
     # The sweeps.
 
@@ -430,8 +476,11 @@ cdef class Tape(Recorder):
         return value[()] if a.flags_ & NSCALAR else value
 
 
-    def backward(self, outputs, cotangents):
-        """One sweep from the cotangents of some results; :meth:`gradient` then has those of the arguments."""
+    def backward(self, outputs, cotangents, bint once=False):
+        """One sweep from the cotangents of some results; :meth:`gradient` then has those of the arguments.
+
+        With `once` it is the last one, and gives back what it has done with.
+        """
         self.sweep += 1
         self.claim()
         for out, g in zip(outputs, cotangents, strict=True):
@@ -439,7 +488,7 @@ cdef class Tape(Recorder):
                 self.adjoint[(<CoDual>out).node] += g
             elif type(out) is NDualArray:
                 add_array(<NDualArray>out, self, g if hasattr(g, "dtype") else np.asarray(g))
-        self.walk(False)
+        self.walk(once)
 
     cdef int walk(self, bint once) except -1:
         """All nodes from the last to the first; `once` gives back what an entry held as soon as it is done."""
@@ -457,6 +506,7 @@ cdef class Tape(Recorder):
         cdef double* adjoint = self.adjoint
         cdef Buffer buf
         cdef double* cell
+        self.twins = [None] * 64     # shadows go with the last entry that names them
         for i in range(self.tape.count - 1, -1, -1):
             node = &self.tape.node[i]
             if node.a >= -1:
@@ -541,6 +591,7 @@ cdef class Tape(Recorder):
         self.copies.clear()
         self.entries.clear()
         self.buffers.clear()
+        self.twins = [None] * 64
         self.books.clear()
         self.tape.count = 0
         self.noted_ = 0
@@ -611,11 +662,6 @@ cdef class Tape(Recorder):
                 return storage.pull(row, ufunc, values, value, i, w)
         finally:
             _dual.go_home(former)
-
-
-cdef inline NDualArray held(NDualArray x):
-    """An operand or result as an entry keeps it, which needs the shadow only: large values can then be given back."""
-    return x if x.device_v is not None or x.buf.vbytes < HELD else twin(x)
 
 
 cdef inline char* cells_of(Buffer buf, Tape tape) except NULL:

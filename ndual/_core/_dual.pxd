@@ -63,6 +63,7 @@ cdef class Recorder:
     cdef int gathered(self, NDualArray x, tuple index, NDualArray out) except -1
     cdef int scattered(self, NDualArray x, tuple index, NDualArray source) except -1
     cdef Py_ssize_t summed(self, NDualArray x) except -1
+    cdef int summed_below(self, NDualArray x, NDualArray out) except -1
     cdef int multiplied(self, object a, object b, NDualArray out) except -1
     cdef int failed(self, object error) except -1
 
@@ -222,6 +223,7 @@ cdef NDualArray untraced(object value, Level level)
 cdef Buffer book_of(NDualArray x, bint make)
 cdef NDualArray mirror_base(Py_ssize_t cells, int typenum, Level level)
 cdef NDualArray mirror(NDualArray base, NDualArray x)
+cdef object unary(Row row, object a)
 cdef object binary(Row row, object a, object b)
 cdef object general(Row row, tuple args, object out, object mask, object dtype)
 cdef Row row_named(str name)
@@ -230,6 +232,7 @@ cdef NDualArray snapshot(NDualArray x)
 cdef Row product_row()
 cdef NDualArray twin(NDualArray x)
 cdef object lower(NDualArray x)
+cdef object peeled(NDualArray x)
 cdef object lower_array(NDualArray x)
 cdef bint same_view(NDualArray x, NDualArray y) noexcept
 cdef str where()

@@ -119,6 +119,10 @@ cdef object unary(Row row, object a):
     cdef NDualArray r
     if type(a) is NDualArray and quick(row, <NDualArray>a):
         return quick_map(row, <NDualArray>a, None, NULL, False, a, None)
+    if recorded_below(a):
+        r = recorded_map(row, 1, a, None)
+        if r is not None:
+            return finish(r)
     r = direct(row, 1, a, None, None)
     return general(row, (a,), None, None, None) if r is None else finish(r)
 
@@ -145,6 +149,10 @@ cdef object binary(Row row, object a, object b):
             return quick_map(row, <NDualArray>b, None, &c, True, a, b)
         f = <float>c
         return quick_map(row, <NDualArray>b, None, &f, True, a, b)
+    if recorded_below(a) or recorded_below(b):
+        r = recorded_map(row, 2, a, b)
+        if r is not None:
+            return finish(r)
     r = direct(row, 2, a, b, None)
     if r is not None:
         return finish(r)

@@ -21,6 +21,21 @@ cdef inline bint fits(run_leaf* leaf, object value) noexcept:
     return True
 
 
+cdef bint fits_dual(run_leaf* leaf, object value) noexcept:
+    """The same for an array of a derivative around this one."""
+    cdef NDualArray x
+    cdef int i
+    if type(value) is not NDualArray:
+        return False
+    x = <NDualArray>value
+    if x.typenum != leaf.typenum or x.ndim_ != leaf.ndim or x.ndim_ == 0:
+        return False
+    for i in range(x.ndim_):
+        if x.shape_[i] != leaf.dims[i]:
+            return False
+    return True
+
+
 cdef inline bint direct_memory(cnp.ndarray a) noexcept:
     """Whether lanes that lie in C order are laid out as the array is, and every cell is one of its own."""
     if not cnp.PyArray_ISALIGNED(a):

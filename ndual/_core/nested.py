@@ -84,6 +84,10 @@ class NestedStorage(Storage):
         found = super().function(dotted)
         return found if isinstance(found, DISPATCHED) else lambda *args: call(found, args, {})
 
+    def partial(self, row: Any, i: int, x: tuple[Any, ...], y: Any) -> Any:
+        """The partial of a real row by operand `i` as a dual of the level below."""
+        return self.factor(row, self.form(row, "real", i), i, x, y)
+
     def factor(self, row: Any, form: Any, i: int, x: tuple[Any, ...], y: Any) -> Any:
         """A partial as a dual of the level below, from the second derivatives that the row itself gives.
 
@@ -101,7 +105,7 @@ class NestedStorage(Storage):
         x0, y0 = tuple(map(_dual.bottom, x)), _dual.bottom(y)
         value = _dual.bottom(form(x0, y0))
         tangent: Any = None
-        recorded = []
+        recorded, moving = [], []
         for j in places:
             try:
                 second = self.form(row, "second", i * row.nin + j)
@@ -118,7 +122,11 @@ class NestedStorage(Storage):
             if level.recorder is not None:
                 recorded.append((x[j], share))
                 continue
-            t = _dual.split(x[j])[1]
+            moving.append((share, x[j]))
+        if moving and (found := self._moved(value, moving)) is not None:
+            return found
+        for share, dual in moving:
+            t = _dual.split(dual)[1]
             ndim = max(np.ndim(value), np.ndim(share), t.ndim - 1)
             t = t.reshape(t.shape[:1] + (1,) * (ndim + 1 - t.ndim) + t.shape[1:])
             term = Storage.strong_product(self, share, t)
@@ -132,6 +140,21 @@ class NestedStorage(Storage):
             tangent = np.broadcast_to(tangent, tangent.shape[:1] + value.shape).copy()
         return _dual.wrap(value, tangent, level)
 
+    @staticmethod
+    def _moved(value: Any, shares: list[tuple[Any, Any]]) -> Any:
+        """A value with the lanes of a sum of products, by the kernels of products; None where these have none."""
+        total: Any = None
+        for share, dual in shares:
+            term = share * dual
+            total = term if total is None else total + term
+        cells = _dual.bottom(total)
+        if type(cells) is not np.ndarray or not isinstance(value, np.ndarray):
+            return None
+        if cells.shape != value.shape or cells.dtype != value.dtype or not cells.ndim:
+            return None
+        cells[...] = value
+        return total
+
     def _recorded(self, name: str, value: Any, shares: list[tuple[Any, Any]], level: Any) -> Any:
         """A partial as a dual of an outer level that records: its value, and its derivatives by some duals."""
         value = np.array(np.broadcast_arrays(value, *[share for _, share in shares])[0])
@@ -140,8 +163,14 @@ class NestedStorage(Storage):
         def pull(ws: list[Any]) -> list[Any]:
             return [Storage.strong_product(self, share, ws[0]) for share in factors]
 
+        def push(ts: list[Any]) -> list[Any]:
+            parts = [
+                Storage.strong_product(self, share, t) for share, t in zip(factors, ts, strict=True) if t is not None
+            ]
+            return [sum(parts[1:], parts[0])]
+
         dual = _dual.fresh(value, level)
-        level.recorder.record(name, pull, [dual], [_dual.as_array(x) for x, _ in shares], [])
+        level.recorder.record(name, pull, [dual], [_dual.as_array(x) for x, _ in shares], [], push)
         return _dual.finished(dual, value.ndim == 0)
 
     def strong_product(self, factor: Any, tangent: Any) -> Any:

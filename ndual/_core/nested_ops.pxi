@@ -76,6 +76,8 @@ cdef object launch_nested(Row row, list operands, Level level, object dtype):
     if level.recorder is not None:
         x = untraced(lower_value(row, values_, level, dtype), level)
         level.recorder.formed(row, _nested_storage, operands, dtype, x)
+        if x.ndim_ == 0 and row is not ROW_WHERE:
+            x.flags_ |= NSCALAR
         return x
     former = go_home(level.outer)
     try:
@@ -98,3 +100,50 @@ cdef object lower_value(Row row, list operands, Level level, object dtype):
     finally:
         go_home(former)
     return value
+
+
+cdef inline bint recorded_below(object obj) noexcept:
+    """Whether this is an array of an inner level that records."""
+    return type(obj) is NDualArray and type((<NDualArray>obj).device_v) is NDualArray \
+        and (<NDualArray>obj).device_t is None
+
+
+cdef NDualArray recorded_map(Row row, int nin, object a, object b):
+    """A row of one type of real numbers over arrays of an inner level that records: the short way, which is computed by
+    the same operator one level down. None where the long way must decide."""
+    cdef NDualArray x = <NDualArray>(a if recorded_below(a) else b), y
+    cdef Level level = x.buf.level
+    cdef int typenum = x.typenum, k
+    cdef bint below = False
+    cdef list operands = [a] if nin == 1 else [a, b]
+    cdef list given = []
+    if row.index < 0 or row.nin != nin or (typenum != cnp.NPY_DOUBLE and typenum != cnp.NPY_FLOAT):
+        return None
+    check_array(x)
+    for k in range(nin):
+        obj = operands[k]
+        if type(obj) is NDualArray:
+            y = <NDualArray>obj
+            if y.buf.level is not level or y.typenum != typenum:
+                return None
+            obj = lower(y)
+            below = below or is_dual_object(obj)
+        elif type(obj) is np_ndarray:
+            if cnp.PyArray_TYPE(<cnp.ndarray>obj) != typenum or not cnp.PyArray_ISBEHAVED_RO(<cnp.ndarray>obj):
+                return None
+        elif not row.weak[kernel_dtype(typenum)]:
+            return None
+        elif PyLong_CheckExact(obj) and -1000000 < <object>obj < 1000000:
+            obj = float(obj)
+            operands[k] = obj
+        elif not PyFloat_CheckExact(obj):
+            return None
+        given.append(obj)
+    if not below:
+        return None
+    value = unary(row, given[0]) if nin == 1 else binary(row, given[0], given[1])
+    y = untraced(value, level)
+    level.recorder.formed(row, _nested_storage, operands, None, y)
+    if y.ndim_ == 0:
+        y.flags_ |= NSCALAR
+    return y

@@ -29,6 +29,7 @@ cdef class Recorder:
     cdef int gathered(self, NDualArray x, tuple index, NDualArray out) except -1: raise NotImplementedError
     cdef int scattered(self, NDualArray x, tuple index, NDualArray source) except -1: raise NotImplementedError
     cdef Py_ssize_t summed(self, NDualArray x) except -1: raise NotImplementedError
+    cdef int summed_below(self, NDualArray x, NDualArray out) except -1: raise NotImplementedError
     cdef int multiplied(self, object a, object b, NDualArray out) except -1: raise NotImplementedError
     cdef int failed(self, object error) except -1: raise NotImplementedError
 

@@ -11,6 +11,12 @@ cdef object sum_all(NDualArray x):
     cdef NDualArray r = None
     cdef object s
     check_array(x)
+    if recorded_below(x) and traced(x) and x.typenum == cnp.NPY_DOUBLE:
+        below = peeled(<NDualArray>x.device_v)
+        r = untraced(sum_all(<NDualArray>below) if type(below) is NDualArray else np_sum(below), x.buf.level)
+        x.buf.level.recorder.summed_below(x, r)
+        r.flags_ |= NSCALAR
+        return r
     if not (x.flags_ & NCONTIGUOUS) or x.typenum != cnp.NPY_DOUBLE or loop.fn == NULL or x.device_v is not None \
             or (nd_tls.debug and not inert(x)):
         return dispatch(np.sum, (x,), {"axis": None})

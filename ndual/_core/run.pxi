@@ -99,7 +99,7 @@ cdef class Run:
         for i in range(self.count):
             value = primals[i]
             if self.specs[i].kind == LEAF_ARRAY or self.specs[i].kind == LEAF_CONSTANT_ARRAY:
-                if not fits(&self.specs[i], value):
+                if not fits(&self.specs[i], value) and not fits_dual(&self.specs[i], value):
                     return False
             elif type(value) is not self.leaves[i].type:
                 return False

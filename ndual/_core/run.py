@@ -195,6 +195,10 @@ class ForwardRun(Run):
             )
 
 
+def _same_normal(a: Any, b: Any) -> bool:
+    return (a.get("has_gauss"), a.get("gauss")) == (b.get("has_gauss"), b.get("gauss"))
+
+
 def _joined(rows: Any, chunk: Any, low: int) -> Any:
     """Rows up to number `low`, zeros for those of passes in which nothing moved, and a chunk after them."""
     parts = [] if rows is None else [rows[:low]]
@@ -249,7 +253,8 @@ class GlobalRandom:
     def restore(self) -> None:
         """Put the states back where they have moved."""
         bits = self._peek()
-        if bits is None or bits != self._bits:
+        # A normal number that was drawn in advance is no part of the words.
+        if bits is None or bits != self._bits or not _same_normal(np.random.get_state(legacy=False), self._numpy):
             np.random.set_state(self._numpy)
         if random.getstate() != self._python:
             random.setstate(self._python)
