@@ -1,4 +1,4 @@
-"""The gate on instruction counts: five hot paths under callgrind, against the committed counts.
+"""The gate on instruction counts: the hot paths under callgrind, against the committed counts.
 
     python .ci/counts.py            compare with counts.json; exit status 1 where a path grew by more than TOLERANCE
     python .ci/counts.py --update   write counts.json
@@ -39,7 +39,7 @@ def child(name: str, library: str) -> None:
     """Run one hot path, collecting only while it repeats."""
     from hotpaths import paths
 
-    call = paths()[name]
+    call = paths()[name]()
     toggle = ctypes.CDLL(library).toggle
     for _ in range(WARM_UP):
         call()
@@ -89,7 +89,7 @@ def main() -> int:
         change = f"{now / before - 1.0:+.2%}" if before else "new"
         bad = bool(before) and now > before * (1.0 + TOLERANCE)
         grown = grown or bad
-        print(f"{name:28s} {now:12,d} instructions  {change}{'  GREW' if bad else ''}")
+        print(f"{name:36s} {now:12,d} instructions  {change}{'  GREW' if bad else ''}")
     if not same:
         print(f"The committed counts are from other tools, so nothing fails:\n  {baseline['tools']}\n  {tools()}")
         return 0

@@ -1,4 +1,6 @@
-"""The other libraries, each behind one function: a :class:`suite.Case` becomes a call that gives (value, slope).
+"""The other libraries, each behind one function: a :class:`suite.Case` becomes a call.
+
+In forward mode the call gives (value, slope), in reverse mode (value, gradient with a part for each active argument).
 
 Two kinds: those that take the Python code as it stands (with plain NumPy, or with their own namespace in NumPy's place
 if that is faster) and those for which it was rewritten (``rewritten_torch``, ``rewritten_jax``). A peer that is not
@@ -131,30 +133,68 @@ def _jax(case: Case) -> Call:
     return importlib.import_module("rewritten_jax").jvp(case)
 
 
-AS_IT_STANDS: dict[str, Callable[[Case], Call]] = {
+def _autograd_reverse(case: Case) -> Call:
+    import autograd.numpy as anp
+    import autograd.scipy.linalg as linalg
+    from autograd import value_and_grad
+
+    active, passive, _ = case.inputs()
+
+    def make(function: Callable[..., Any]) -> Call:
+        evaluate = value_and_grad(function, tuple(range(len(active))))
+        return lambda: evaluate(*active, *passive)
+
+    own = _with_namespace(case.function, np=anp, solve_triangular=linalg.solve_triangular)
+    return _fastest([lambda: make(own), lambda: make(case.function)])
+
+
+def _torch_reverse(case: Case) -> Call:
+    module = importlib.import_module("rewritten_torch")
+    return _fastest([lambda: module.backward(case), lambda: module.value_and_grad(case)])
+
+
+def _jax_reverse(case: Case) -> Call:
+    return importlib.import_module("rewritten_jax").value_and_grad(case)
+
+
+Peers = dict[str, Callable[[Case], Call]]
+FORWARD: Peers = {
     "autograd": _autograd,
     "dualpy": _dualpy,
     "num-dual": _num_dual,
     "fastdual": _fastdual,
+    "torch.func*": _torch,
+    "jax.jit*": _jax,
 }
-REWRITTEN: dict[str, Callable[[Case], Call]] = {"torch.func*": _torch, "jax.jit*": _jax}
+REVERSE: Peers = {"autograd": _autograd_reverse, "torch*": _torch_reverse, "jax.jit*": _jax_reverse}
 
 
-def calls(case: Case) -> tuple[dict[str, Call], dict[str, str]]:
+def is_rewritten(name: str) -> bool:
+    """Whether the library needs the function in other words than NumPy's."""
+    return name.endswith("*")
+
+
+def parts(result: tuple[Any, Any]) -> list[np.ndarray]:
+    """Value and derivative as a flat list of arrays."""
+    value, derivative = result
+    rest = derivative if isinstance(derivative, tuple | list) else [derivative]
+    return [np.asarray(x.detach() if hasattr(x, "detach") else x, dtype=float) for x in (value, *rest)]
+
+
+def calls(case: Case, makers: Peers, want: tuple[Any, Any]) -> tuple[dict[str, Call], dict[str, str]]:
     """The peers that do this case rightly, and for the others the reason in a word or two."""
-    value, slope = case.reference()
     good: dict[str, Call] = {}
     reasons: dict[str, str] = {}
-    for name, make in (AS_IT_STANDS | REWRITTEN).items():
+    for name, make in makers.items():
         try:
             call = make(case)
-            got = [float(np.asarray(x)) for x in call()]
+            pairs = list(zip(parts(call()), parts(want), strict=True))
         except ImportError:
             reasons[name] = "missing"
         except Exception as error:
             reasons[name] = type(error).__name__
         else:
-            if np.allclose(got, [value, slope], rtol=1e-8, atol=1e-10):
+            if all(a.shape == b.shape and np.allclose(a, b, rtol=1e-8, atol=1e-10) for a, b in pairs):
                 good[name] = call
             else:
                 reasons[name] = "wrong"

@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import suite
 from jax.scipy.linalg import solve_triangular
 
@@ -108,8 +109,44 @@ def jvp(case: suite.Case) -> Callable[[], tuple[Any, Any]]:
     return call
 
 
+def value_and_grad(case: suite.Case) -> Callable[[], tuple[Any, Any]]:
+    """Value and gradient of the rewritten case in reverse mode, compiled, the inputs already on the device."""
+    active, passive, _ = (tuple(map(jnp.asarray, group)) for group in case.inputs())
+    compiled = jax.jit(jax.value_and_grad(_FUNCTIONS[case.name], argnums=tuple(range(len(active)))))
+    return lambda: jax.block_until_ready(compiled(*active, *passive))
+
+
 def sines_jacobian(residual_of: Callable[[Any], Callable[[Any], Any]], p: Any) -> Callable[[], Any]:
     """The compiled ``jacfwd`` of a residual that takes its array namespace from ``residual_of(jnp)``."""
     compiled = jax.jit(jax.jacfwd(residual_of(jnp)))
     point = jnp.asarray(p)
     return lambda: compiled(point).block_until_ready()
+
+
+def rosenbrock(x):
+    """The usual function."""
+    return jnp.sum(100.0 * (x[1:] - x[:-1] ** 2) ** 2 + (1.0 - x[:-1]) ** 2)
+
+
+def gradient(function: Callable[..., Any], x: Any) -> Callable[[Any], tuple[Any, Any]]:
+    """Value and gradient of a function written for JAX, compiled, for NumPy arrays in and out, as SciPy needs it."""
+    compiled = jax.jit(jax.value_and_grad(function))
+    compiled(x)
+
+    def call(x: Any) -> tuple[Any, Any]:
+        value, slope = compiled(x)
+        return float(value), np.asarray(slope)
+
+    return call
+
+
+def hessian(function: Callable[..., Any], *args: Any) -> Callable[[], Any]:
+    """The compiled Hessian by the first argument, all of them already on the device."""
+    compiled = jax.jit(jax.hessian(function))
+    device = tuple(map(jnp.asarray, args))
+    return lambda: compiled(*device).block_until_ready()
+
+
+def logistic(w, X, s):
+    """The negative log-likelihood of labels of plus and minus one."""
+    return jnp.sum(jnp.logaddexp(0.0, -s * (X @ w)))

@@ -109,3 +109,28 @@ def jvp(case: suite.Case) -> Callable[[], tuple[Any, Any]]:
         return function(*z, *passive)
 
     return lambda: torch.func.jvp(closed, active, direction)
+
+
+def backward(case: suite.Case) -> Callable[[], tuple[Any, Any]]:
+    """Value and gradient of the rewritten case on leaves that are there already."""
+    active, passive, _ = (tuple(torch.tensor(np.asarray(x)) for x in group) for group in case.inputs())
+    function = _FUNCTIONS[case.name]
+    leaves = [x.requires_grad_() for x in active]
+
+    def call() -> tuple[Any, Any]:
+        value = function(*leaves, *passive)
+        return value, torch.autograd.grad(value, leaves)
+
+    return call
+
+
+def value_and_grad(case: suite.Case) -> Callable[[], tuple[Any, Any]]:
+    """The same through ``torch.func``."""
+    active, passive, _ = (tuple(torch.tensor(np.asarray(x)) for x in group) for group in case.inputs())
+    evaluate = torch.func.grad_and_value(_FUNCTIONS[case.name], argnums=tuple(range(len(active))))
+
+    def call() -> tuple[Any, Any]:
+        gradient, value = evaluate(*active, *passive)
+        return value, gradient
+
+    return call

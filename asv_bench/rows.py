@@ -1,4 +1,5 @@
-"""The rows beside the suite: scalars, small arrays, the price of a call, Rosenbrock's gradient, a Jacobian of sines.
+"""The rows beside the suite: scalars, small arrays, the price of a call, Rosenbrock's gradient, a Jacobian of sines; in
+reverse mode the problems of ``problems``.
 
 A row gives contestants, the first of which is what the others are divided by, in a context in which they can run.
 """
@@ -11,22 +12,26 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from problems import hessian_of_logistic, hessian_of_rosenbrock, minimize_rosenbrock, reverse_rosenbrock, rosenbrock
 from scipy.optimize import approx_fprime, rosen_der
-from timing import Statement
+from timing import Contestants, Statement
 
 import ndual
 from ndual import _core
 
-Contestants = dict[str, Callable[[], Any] | Statement]
-
 
 @dataclass(frozen=True)
 class Row:
-    """A name, what makes the contestants, and a remark for the reader."""
+    """A name, what makes the contestants, a remark for the reader, and what is aimed at.
+
+    A target ``(a, b, limit)`` says that a may take at most `limit` times what b takes.
+    """
 
     name: str
     contestants: Callable[[bool], Any]  # a context manager that yields Contestants; the flag asks for peers
     remark: str = ""
+    mode: str = "forward"
+    targets: tuple[tuple[str, str, float], ...] = ()
 
 
 def _scalar(text: str, unrolled: int) -> Callable[[bool], Any]:
@@ -57,11 +62,6 @@ def _array(text: str, n: int) -> Callable[[bool], Any]:
             }
 
     return contestants
-
-
-def rosenbrock(x):
-    """The usual function, on the whole array."""
-    return np.sum(100.0 * (x[1:] - x[:-1] ** 2) ** 2 + (1.0 - x[:-1]) ** 2)
 
 
 @contextmanager
@@ -151,4 +151,32 @@ ROWS = [
     Row("unprepared call", _unprepared, "what ndual.jvp adds to a prepared object"),
     Row("Rosenbrock gradient n=100", _rosenbrock, "against scipy.optimize.rosen_der"),
     Row("sum of sines Jacobian", _sines, "2000 x 20; against NumPy by hand"),
+    Row(
+        "Rosenbrock reverse n=1000",
+        reverse_rosenbrock,
+        "value and gradient against the value alone",
+        "reverse",
+        (("ndual", "rosen", 2.0),),
+    ),
+    Row(
+        "L-BFGS-B Rosenbrock n=1000",
+        minimize_rosenbrock,
+        "scipy.optimize.minimize end to end",
+        "reverse",
+        (("ndual", "rosen_der", 1.2), ("ndual", "jax.jit*", 1.0)),
+    ),
+    Row(
+        "Hessian Rosenbrock n=100",
+        hessian_of_rosenbrock,
+        "against scipy.optimize.rosen_hess",
+        "reverse",
+        (("ndual", "rosen_hess", 3.5),),
+    ),
+    Row(
+        "Hessian logistic 10000x50",
+        hessian_of_logistic,
+        "against NumPy by hand",
+        "reverse",
+        (("ndual", "jax.jit*", 1.0), ("ndual", "autograd", 0.2)),
+    ),
 ]

@@ -49,6 +49,9 @@ class Statement:
         self.timer = timeit.Timer("; ".join([text] * self.repeat), setup, globals=namespace)
 
 
+Contestants = dict[str, Callable[[], Any] | Statement]
+
+
 def contest(contestants: Mapping[str, Callable[[], Any] | Statement], rounds: int = ROUNDS) -> dict[str, float]:
     """The smallest time of one execution for each contestant, in seconds, all measured in turns."""
     timers = {name: one.timer if isinstance(one, Statement) else timeit.Timer(one) for name, one in contestants.items()}
