@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import itertools
 import operator
 import sys
 from collections.abc import Callable, Iterator
@@ -190,6 +191,11 @@ def _own(array: Any) -> None:
         _core.assign_to(array, ..., np.array(_core.bottom(array)))
 
 
+_ADDING_UP = frozenset({np.sum, np.prod, np.mean, np.cumsum, np.cumprod}) | {
+    (ufunc, method) for ufunc in (np.add, np.multiply) for method in ("reduce", "accumulate")
+}
+
+
 def dispatch(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Call a function of NumPy, SciPy or math, by its rule if any of its arguments carry a derivative."""
     if not kwargs:
@@ -215,8 +221,12 @@ def dispatch(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
     out = kwargs.get("out")
     if out is not None:
         kwargs = {key: value for key, value in kwargs.items() if key != "out"}
-        result = dispatch(function, args, kwargs)
         target = out[0] if type(out) is tuple else out
+        if function in (np.concatenate, np.stack) and _join_within(target, function, *args, **kwargs):
+            return target
+        if function in _ADDING_UP and len(args) < 3 and kwargs.get("dtype") is None and target.dtype.kind in "fc":
+            kwargs["dtype"] = np.promote_types(np.result_type(args[0]), target.dtype)  # what NumPy adds up in
+        result = dispatch(function, args, kwargs)
         _core.assign_to(target, ..., result)
         return target
     if isinstance(rule, registry.Rule):
@@ -224,6 +234,26 @@ def dispatch(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
             function = getattr(*function)
         return forward.apply(rule, function, args, kwargs)
     return rule(*args, **kwargs)
+
+
+def _join_within(target: Any, function: Any, arrays: Any, axis: Any = 0, **kwargs: Any) -> bool:
+    """Join parts of the target in it, one after the other as NumPy does: what was overwritten first is read as it is.
+
+    False if that is not the case, or not to be done like this.
+    """
+    arrays = [part for part in arrays if isinstance(part, np.ndarray)] if _core.is_dual(target) and not kwargs else []
+    if axis is None or not any(np.may_share_memory(part, target) for part in arrays):
+        return False
+    parts = [np.expand_dims(part, axis) for part in arrays] if function is np.stack else arrays
+    if any(part.ndim != target.ndim or not -part.ndim <= axis < part.ndim for part in parts):
+        return False
+    cuts = np.cumsum([0] + [part.shape[axis] for part in parts]).tolist()
+    rows = [(slice(None),) * (axis % target.ndim) + (slice(a, b),) for a, b in itertools.pairwise(cuts)]
+    if cuts[-1] != target.shape[axis] or any(target[r].shape != part.shape for r, part in zip(rows, parts, strict=True)):
+        return False  # the usual way raises NumPy's error
+    for r, part in zip(rows, parts, strict=True):
+        _core.assign_to(target, r, part)
+    return True
 
 
 def entry(function: Any) -> Any:
