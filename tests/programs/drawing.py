@@ -253,7 +253,7 @@ class Drawing:
             count = int(np.prod(shape))
             return "", f"(np.arange({count}).reshape({shape}) % {self.pick(2, 3)} == 0)"
         bound = f"{self.rng.uniform(-0.6, 0.6):.2f}"
-        other = self.fitting(shape, grow=False) if self.chance(0.3) else bound
+        other = self.fitting(shape, grow=False) if name in self.tracked and self.chance(0.3) else bound
         return f"#? apart({name}, {other})\n", f"({name} {self.pick('<', '>', '>=')} {other})"
 
     def operand(self) -> str | None:
