@@ -100,8 +100,8 @@ cdef Row ADD = row_named("add")
 
 
 cdef inline bint one_to_one(NDualArray x) noexcept:
-    """Whether an array covers its buffer, cell by cell."""
-    return x.size_ * x.itemsize_ == x.buf.vbytes
+    """Whether an array covers its buffer, cell by cell: a stretched part of it may have as many cells."""
+    return x.size_ * x.itemsize_ == x.buf.vbytes and (x.flags_ & NCONTIGUOUS or not overlapping(x))
 
 
 cdef char* shadow(NDualArray x, Tape tape, bint* fresh) except NULL:

@@ -160,7 +160,11 @@ cdef object reshape(NDualArray x, object shape, object order, object copy):
         value = lower_array(x).reshape(shape, order=order)
         if type(x.device_v) is NDualArray and same_memory(value, x.device_v) and not x.flags_ & NSCALAR:
             return nested_array(value, None, x.buf.level)
-        return derived(x, value)
+        if x.ndim_ == 0 or x.size_ == 0 or (x.device_v is None and np.may_share_memory(value, values(x))):
+            return derived(x, value)
+        # A copy of the same shape is what reverse mode can take back; its cells then lie as they are wanted.
+        columns = order == "F" or (order == "A" and lower_array(x).flags.fnc)
+        return reshape(copy_array(x, "F" if columns else "C"), shape, order, None)
     value, tangent, lo = views_of(x)
     if order == "A":
         order = "F" if value.flags.fnc else "C"

@@ -16,7 +16,7 @@ from reference import directions, slope
 
 import ndual
 
-MODES = ["forward"]
+MODES = ["forward", "reverse"]
 
 
 class WrongError(AssertionError):

@@ -177,7 +177,7 @@ def rearrange(d):
         f"np.roll({x}, {d.pick(1, -1, 2)}, axis={axis})", f"np.repeat({x}, 2, axis={axis})", f"np.tile({x}, 2)", f"np.pad({x}, 1)",
         f"np.pad({x}, 1, mode='edge')", f"np.pad({x}, 1, mode='wrap')", f"np.delete({x}, 0, axis={axis})", f"np.rot90({x})" if n > 1 else f"np.flip({x})",
         f"np.insert({x}, 0, {d.scalar()}, axis={axis})", f"np.convolve({x}.ravel()[:5], {x}.ravel()[:3])", f"np.kron({x}[..., 0], [1.0, 0.5])",
-        f"np.resize({x}, {d.env[x].size + 2})", f"np.cross({x}.ravel()[:3], {x}.ravel()[-3:])", f"np.interp(0.4, [0.0, 1.0], {x}.ravel()[:2])",
+        f"np.resize({x}, {d.env[x].size + 2})", f"np.interp(0.4, [0.0, 1.0], {x}.ravel()[:2])",
     )  # fmt: skip
     return f"{d.new()} = 0.7 * {call}"
 
@@ -207,7 +207,8 @@ def cast(d):
     if d.chance(0.3) and not d.family.single:  # the same array, where the reference must not have another dtype
         return f"{d.new()} = {d.pick(f'np.asarray({x}, dtype=np.float64)', f'{x}.astype(np.float64, copy=False)')}"
     call = d.pick(
-        f"{x}.astype(np.{wanted})", f"np.array({x}, dtype=np.{wanted})", f"np.asarray({x})", f"np.array({x})", f"np.ascontiguousarray({x})",
+        f"{x}.astype(np.{wanted})", f"np.array({x}, dtype=np.{wanted})", f"np.asarray({x})", f"np.array({x})",
+        f"np.ascontiguousarray({x})" if not d.plain(x) else f"np.copy({x})",
     )  # fmt: skip
     return f"{d.new()} = {call}"
 
