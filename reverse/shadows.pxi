@@ -103,7 +103,7 @@ cdef Row SQUARE = row_named("square")
 
 
 cdef inline bint one_to_one(NDualArray x) noexcept:
-    """Whether an array covers its buffer, cell by cell."""
+    """Whether an array covers its buffer, cell by cell: a stretched part of it may have as many cells."""
     return x.size_ * x.itemsize_ == x.buf.vbytes and (x.flags_ & NCONTIGUOUS or not overlapping(x))
 
 

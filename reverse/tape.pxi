@@ -375,7 +375,7 @@ cdef class Tape(Recorder):
         entry = CopyEntry.__new__(CopyEntry)
         if active:
             entry.t0 = self.held(source)
-            if source.device_v is None and source.buf is to.buf:
+            if source.device_v is None and source.buf is to.buf and source.size_ and to.size_:
                 entry.s0 = copied_cells(to, source)
         return self.add(entry, to)
 
@@ -394,7 +394,7 @@ cdef class Tape(Recorder):
         entry.s0 = copied_index(index)
         if active:
             entry.t0 = self.held(source)
-            if source.device_v is None and source.buf is x.buf:
+            if source.device_v is None and source.buf is x.buf and source.size_:
                 numbers = cell_numbers(source)
                 beside = numbers_beside(numbers, x)
                 beside[index] = numbers

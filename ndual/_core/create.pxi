@@ -98,8 +98,11 @@ def with_value(obj, value):
     if PyFloat_CheckExact(value):
         if is_scalar(obj):
             (<NDual1>obj).v = PyFloat_AS_DOUBLE(value)
-        elif PyFloat_Check(obj):      # a pass in which it does not move
+            return obj
+        if PyFloat_Check(obj):        # a pass in which it does not move
             return nd_float64(PyFloat_AS_DOUBLE(value))
+    if type(obj) is NDualArray and (<NDualArray>obj).device_v is None and isinstance(value, float | complex):
+        values(<NDualArray>obj)[...] = value      # of more lanes than numbers have, or complex
     return obj
 
 

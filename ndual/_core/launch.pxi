@@ -275,30 +275,46 @@ cdef inline void stretch(int ndim, int own, const Py_ssize_t* dims, const Py_ssi
         to[i + shift] = 0 if dims[i] == 1 else strides[i]
 
 
+cdef inline Py_ssize_t magnitude(Py_ssize_t stride) noexcept:
+    return stride if stride > 0 else -stride
+
+
 cdef void axis_order(int ndim, int nin, Operands* m, const Py_ssize_t* shape, int* order) noexcept:
-    """NumPy's K order: axes by falling strides of the operands, C order where they do not say."""
-    cdef int i, j, k, axis
+    """NumPy's K order, slowest axis first: by the strides of the operands; where they disagree C order wins.
+
+    What is a view of the result later on depends on it, so that this follows NumPy's iterator step by step: axes are
+    inserted from the fastest to the slowest, and a pair that no operand orders does not end the search for a place.
+    """
+    cdef int axes[64]  # fastest first
+    cdef int i, j, k, axis, place
     cdef Py_ssize_t a, b
-    cdef bint before
+    cdef bint decided, faster
     for i in range(ndim):
-        order[i] = i
+        axes[i] = ndim - 1 - i
     for i in range(1, ndim):
-        axis = order[i]
-        j = i
-        while j > 0:
-            before = False
+        axis = axes[i]
+        place = i
+        for j in range(i - 1, -1, -1):
+            decided = faster = False
             for k in range(nin):
                 a = m.vs[k][axis]
-                b = m.vs[k][order[j - 1]]
+                b = m.vs[k][axes[j]]
                 if a == 0 or b == 0:
                     continue
-                before = (a if a > 0 else -a) > (b if b > 0 else -b)
+                if magnitude(a) >= magnitude(b):
+                    faster = False
+                elif not decided:
+                    faster = True
+                decided = True
+            if decided and not faster:
                 break
-            if not before:
-                break
-            order[j] = order[j - 1]
-            j -= 1
-        order[j] = axis
+            if decided:
+                place = j
+        for j in range(i, place, -1):
+            axes[j] = axes[j - 1]
+        axes[place] = axis
+    for i in range(ndim):
+        order[i] = axes[ndim - 1 - i]
 
 
 cdef bint safe_target(NDualArray out, list operands):

@@ -45,6 +45,7 @@ cdef Row scalar_power_row(object base, object exponent):
 
 cdef object power(object a, object b):
     cdef Row row
+    cdef object result
     cdef double x[2]
     cdef double* p[2]
     if type(a) is NDualArray and not ((<NDualArray>a).flags_ & NSCALAR):
@@ -55,7 +56,28 @@ cdef object power(object a, object b):
         align(a, b)
         if nd_tls.scalar != NULL and ROW_POWER.index >= 0 and operand(a, &x[0], &p[0]) and operand(b, &x[1], &p[1]):
             return scalar_apply(ROW_POWER, 2, x, p, libm_pow)
-    return binary(ROW_POWER, a, b)
+    result = binary(ROW_POWER, a, b)
+    if result is not NotImplemented and a_number(a) and a_number(b):
+        # NumPy's power of two numbers is libm's, its loop for arrays is another one: single numbers, many lanes.
+        if is_scalar(result):
+            (<NDual1>result).v = number_of(a) ** number_of(b)
+        elif type(result) is not NDualArray:
+            return number_of(a) ** number_of(b)
+        elif (<NDualArray>result).device_v is None:
+            values(<NDualArray>result)[...] = number_of(a) ** number_of(b)
+    return result
+
+
+cdef bint a_number(object x):
+    if type(x) is NDualArray:
+        return (<NDualArray>x).flags_ & NSCALAR and (<NDualArray>x).device_v is None
+    return is_scalar(x) or not (is_dual_object(x) or isinstance(x, np.ndarray))
+
+
+cdef object number_of(object x):
+    if type(x) is NDualArray:
+        return values(<NDualArray>x)[()]
+    return nd_float64((<NDual1>x).v) if is_scalar(x) else x
 
 
 cdef object inplace_power(NDualArray x, object b):

@@ -69,6 +69,8 @@ cdef object ufunc_with(Row row, tuple inputs, dict kwargs):
         out = out[0] if len(out) == 1 else out
     if out is not None:
         if type(out) is not NDualArray:
+            if row.ufunc is not None and activity(inputs, mask) < 2:    # plain += np.linspace(…)
+                return row.ufunc(*constants(inputs), **constants({**kwargs, "out": out}))
             raise lost(f"{row.name}(…, out=) into a plain array",
                        "Let the function return a new array, or make the output with np.empty_like(x)")
         if mask is True and dtype is None and row.nin <= 2 and direct(

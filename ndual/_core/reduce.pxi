@@ -80,12 +80,14 @@ cdef object like(NDualArray x, bint zeros):
 
 
 cdef void layout(NDualArray x, int* axes) noexcept:
-    """The axes of x from the slowest to the fastest: NumPy's K order."""
-    cdef Operands m
-    cdef int i
+    """The axes of x from the slowest to the fastest, as NumPy's copies keep them: by stride, stride 0 last."""
+    cdef int i, j
     for i in range(x.ndim_):
-        m.vs[0][i] = x.vs[i]
-    axis_order(x.ndim_, 1, &m, x.shape_, axes)
+        j = i
+        while j > 0 and magnitude(x.vs[axes[j - 1]]) < magnitude(x.vs[i]):
+            axes[j] = axes[j - 1]
+            j -= 1
+        axes[j] = i
 
 
 cdef NDualArray copy_array(NDualArray x, object order):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import itertools
 import operator
 import sys
 from collections.abc import Callable, Iterator
@@ -21,7 +22,7 @@ from ndual.errors import NoRuleError
 from ndual.frontend import _methods, creation, foreign, interpolants, solvers
 from ndual.rules import elementwise, refused, registry
 
-CONCATENATE = np.concatenate  # itself: a stand-in has the name while a derivative is taken
+JOINS = (np.concatenate, np.stack)  # themselves: stand-ins have the names while a derivative is taken
 _RULES: dict[Any, registry.Rule | Callable[..., Any]] = {}
 _LIBRARIES: set[str] = set()
 _seen: set[str] = set()
@@ -183,6 +184,11 @@ def listed(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return dispatch(function, tuple(list(a) if isinstance(a, Iterator) else a for a in args), kwargs)
 
 
+_ADDING_UP = frozenset({np.sum, np.prod, np.mean, np.cumsum, np.cumprod}) | {
+    (ufunc, method) for ufunc in (np.add, np.multiply) for method in ("reduce", "accumulate")
+}
+
+
 def dispatch(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Call a function of NumPy, SciPy or math, by its rule if any of its arguments carry a derivative."""
     if not kwargs:
@@ -209,8 +215,10 @@ def dispatch(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
     if out is not None:
         kwargs = {key: value for key, value in kwargs.items() if key != "out"}
         target = out[0] if type(out) is tuple else out
-        if function is CONCATENATE and any(_core.is_dual(target) and _core.shares(target, a) for a in args[0]):
-            return _concatenate_into(target, *args, **kwargs)
+        if function in JOINS and _join_within(target, function, *args, **kwargs):
+            return target
+        if function in _ADDING_UP and len(args) < 3 and kwargs.get("dtype") is None and target.dtype.kind in "fc":
+            kwargs["dtype"] = np.promote_types(np.result_type(args[0]), target.dtype)  # what NumPy adds up in
         result = dispatch(function, args, kwargs)
         _core.assign_to(target, ..., result)
         return target
@@ -221,15 +229,24 @@ def dispatch(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
     return rule(*args, **kwargs)
 
 
-def _concatenate_into(out: Any, arrays: Any, axis: Any = 0, **rest: Any) -> Any:
-    """One array after the other, as NumPy writes them: where they lie in `out`, later ones see what was written."""
-    start = 0
-    for a in arrays:
-        a = np.ravel(a) if axis is None else a
-        count = a.shape[axis or 0]
-        out[(slice(None),) * ((axis or 0) % out.ndim) + (slice(start, start + count),)] = a
-        start += count
-    return out
+def _join_within(target: Any, function: Any, arrays: Any, axis: Any = 0, **kwargs: Any) -> bool:
+    """Join parts of the target in it, one after the other as NumPy does: what was overwritten first is read as it is.
+
+    False if that is not the case, or not to be done like this.
+    """
+    arrays = [part for part in arrays if isinstance(part, np.ndarray)] if _core.is_dual(target) and not kwargs else []
+    if axis is None or not any(np.may_share_memory(part, target) for part in arrays):
+        return False
+    parts = [np.expand_dims(part, axis) for part in arrays] if function is JOINS[1] else arrays
+    if any(part.ndim != target.ndim or not -part.ndim <= axis < part.ndim for part in parts):
+        return False
+    cuts = np.cumsum([0] + [part.shape[axis] for part in parts]).tolist()
+    rows = [(slice(None),) * (axis % target.ndim) + (slice(a, b),) for a, b in itertools.pairwise(cuts)]
+    if cuts[-1] != target.shape[axis] or any(target[r].shape != part.shape for r, part in zip(rows, parts, strict=True)):
+        return False  # the usual way raises NumPy's error
+    for r, part in zip(rows, parts, strict=True):
+        _core.assign_to(target, r, part)
+    return True
 
 
 def entry(function: Any) -> Any:

@@ -169,7 +169,9 @@ def insert(xp: Any, arr: Any, obj: Any, values: Any, axis: Any = None) -> Any:
     positions = xp.insert(xp.arange(shape[axis]), obj, -1 - xp.arange(count))
     values = xp.broadcast_to(values, (*shape[:axis], count, *shape[axis + 1 :]))
     index = xp.where(positions < 0, shape[axis] - 1 - positions, positions)
-    return xp.take(xp.concatenate((arr, values), axis), index, axis)
+    values = xp.astype(values, arr.dtype) if values.dtype != arr.dtype else values
+    joined = xp.take(xp.concatenate((arr, values), axis), index, axis)
+    return xp.copy(joined, order="F") if len(shape) > 1 and arr.flags.fnc else joined
 
 
 @linear("numpy.delete", scattered("delete"))

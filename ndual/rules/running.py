@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ndual.rules.registry import composition, linear, structured
-from ndual.rules.support import conj, given, one_axis, truth
+from ndual.rules.support import conj, given, one_axis, ordered_as, truth
 
 
 def _along(xp: Any, a: Any, axis: Any) -> tuple[Any, int]:
@@ -209,7 +209,7 @@ def _along_axis(xp: Any, f: Any, h: Any, axis: int, edge_order: int) -> Any:
             start[0] * at(0) + start[1] * at(1) + start[2] * at(2),
             stop[0] * at(-3) + stop[1] * at(-2) + stop[2] * at(-1),
         )
-    return xp.concatenate((ends[0], inside, ends[1]), axis)
+    return ordered_as(xp, xp.concatenate((ends[0], inside, ends[1]), axis), f)
 
 
 @composition("numpy.gradient")
@@ -247,4 +247,5 @@ def unwrap(xp: Any, p: Any, discont: Any = None, axis: int = -1, *, period: Any 
     moved = xp.mod(step + high, period) - high
     moved = xp.where((moved == -high) & (step > 0), high, moved)
     correction = xp.where(abs(step) < (high if discont is None else discont), 0.0, moved - step)
-    return xp.concatenate((p[_cut(axis, 0, 1)], p[_cut(axis, 1, None)] + xp.cumsum(correction, axis)), axis)
+    joined = xp.concatenate((p[_cut(axis, 0, 1)], p[_cut(axis, 1, None)] + xp.cumsum(correction, axis)), axis)
+    return ordered_as(xp, joined, p)

@@ -339,6 +339,15 @@ def given(value: Any) -> bool:
     return value is not None and not type(value).__name__.startswith("_NoValue")
 
 
+def ordered_as(xp: Any, y: Any, like: Any) -> Any:
+    """A fresh result with the memory order of an array of its rank, as if written into NumPy's ``empty_like``."""
+    if like.ndim < 2 or like.flags.c_contiguous:
+        return y
+    axes = sorted(range(like.ndim), key=lambda i: -abs(like.strides[i]))
+    back = sorted(range(like.ndim), key=lambda i: axes[i])
+    return xp.transpose(xp.copy(xp.transpose(y, axes), order="C"), back)
+
+
 def zeros_lanes(xp: Any, lanes: int, x: Any, dtype: Any) -> Any:
     """Lanes of a constant operand."""
     return xp.zeros((lanes, *x.shape), dtype)
