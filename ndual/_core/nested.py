@@ -105,7 +105,8 @@ class NestedStorage(Storage):
         x0, y0 = tuple(map(_dual.bottom, x)), _dual.bottom(y)
         value = _dual.bottom(form(x0, y0))
         tangent: Any = None
-        recorded, moving = [], []
+        recorded: list[tuple[Any, Any]] = []
+        moving: list[tuple[Any, Any]] = []
         for j in places:
             try:
                 second = self.form(row, "second", i * row.nin + j)
