@@ -83,8 +83,8 @@ class TraceTable:
             text.insert(SHOWN // 2 + 1, f"… {len(self.rows) - len(shown)} more, in .rows")
         forward, backward = (sum(getattr(row, key) for row in self.rows) for key in ("forward", "backward"))
         text.append(
-            f"{len(self.rows)} operations: forward {_time(forward)}, backward {_time(backward)}, all in all "
-            f"{_time(self.seconds)}; kept {_bytes(self.nbytes)}; {self.snapshots} snapshots, {_bytes(self.copied)} copied"
+            f"{len(self.rows)} operations: forward {_time(forward)}, backward {_time(backward)}, all "
+            f"{_time(self.seconds)}; {_bytes(self.nbytes)} kept, {_bytes(self.copied)} copied, {self.snapshots} snapshots"
         )
         return "\n".join(text)
 
@@ -138,10 +138,11 @@ def trace_table(f: Callable[..., Any], *args: Any, argnums: int | Sequence[int] 
     """
     check_function(f, "trace_table")
     plan = Plan(f, args, check_argnums(argnums), Outputs("trace_table"), mode="reverse")
-    tape = plan.run.fresh()
+    run: Any = plan.run
+    tape = run.fresh()
     tape.trace()
     start = perf_counter()
-    value, out, single, _, _ = plan.run.record(plan.values, tape)
+    value, out, single, _, _ = run.record(plan.values, tape)
     outputs = [out] if single else [row for row in value.rows if row is not None]
     try:
         tape.backward(outputs, [np.ones(np.shape(_core.bottom(o)), o.dtype)[()] for o in outputs])

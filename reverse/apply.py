@@ -147,7 +147,7 @@ def _structured(rule: Structured, function: Any, args: tuple[Any, ...], kwargs: 
     if not any(active) or forward.first_dual(params) is not None:
         raise forward._not_active(rule.name, " and ".join(rule.arrays))
     xp = _core.lower_namespace(arrays[active.index(True)])
-    operands = [
+    operands: list[Any] = [
         _core.as_array(a) if is_on else a if a is None else xp.asarray(a)
         for a, is_on in zip(arrays, active, strict=True)
     ]

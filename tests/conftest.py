@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import sys
 import warnings
+from pathlib import Path
 
 import hypothesis
 import numpy as np
@@ -11,6 +13,8 @@ import pytest
 
 import ndual
 from ndual import _core
+
+sys.path.insert(0, str(Path(__file__).parent))  # programs_*.py, which several files share
 
 hypothesis.settings.register_profile("usual", max_examples=60, deadline=None)
 hypothesis.settings.register_profile("deep", max_examples=3000, deadline=None)

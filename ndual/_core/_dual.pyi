@@ -15,8 +15,6 @@ from ndual._core.storage import Storage
 __test__: dict[str, str]
 ARRAY_OF: dict[str, str]
 
-# Levels
-
 @disjoint_base
 class Recorder:
     """What the core tells of the operations of a level that records, each after its value is known."""
@@ -41,6 +39,8 @@ class Level:
     def thread(self) -> int: ...
     @property
     def undefined(self) -> str | None: ...
+    @property
+    def debug(self) -> bool: ...
     @property
     def outer(self) -> Level | None: ...
     def __enter__(self) -> Self: ...
