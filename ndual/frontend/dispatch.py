@@ -215,6 +215,8 @@ def dispatch(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
     if out is not None:
         kwargs = {key: value for key, value in kwargs.items() if key != "out"}
         target = out[0] if type(out) is tuple else out
+        if not _core.is_dual(target) and _core.activity(args, kwargs) < 2:  # constants into a plain array
+            return function(*_core.constants(args), out=out, **_core.constants(kwargs))
         if function in JOINS and _join_within(target, function, *args, **kwargs):
             return target
         if function in _ADDING_UP and len(args) < 3 and kwargs.get("dtype") is None and target.dtype.kind in "fc":
@@ -242,7 +244,9 @@ def _join_within(target: Any, function: Any, arrays: Any, axis: Any = 0, **kwarg
         return False
     cuts = np.cumsum([0] + [part.shape[axis] for part in parts]).tolist()
     rows = [(slice(None),) * (axis % target.ndim) + (slice(a, b),) for a, b in itertools.pairwise(cuts)]
-    if cuts[-1] != target.shape[axis] or any(target[r].shape != part.shape for r, part in zip(rows, parts, strict=True)):
+    if cuts[-1] != target.shape[axis] or any(
+        target[r].shape != part.shape for r, part in zip(rows, parts, strict=True)
+    ):
         return False  # the usual way raises NumPy's error
     for r, part in zip(rows, parts, strict=True):
         _core.assign_to(target, r, part)

@@ -1,4 +1,4 @@
-"""What must hold of a program: NumPy's bits, untouched inputs, the reference's slopes, the same gradient in all modes."""
+"""What must hold of a program: NumPy's bits, untouched inputs, the reference's slopes, one gradient in all modes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import steps_control  # noqa: F401 (registers its steps)
 import steps_memory  # noqa: F401
 import steps_values  # noqa: F401
 from program import Program, RefusedError
-from reference import directions, slope
+from reference import directions, like, slope
 
 import ndual
 
@@ -27,8 +27,6 @@ def copied(value: Any) -> Any:
     """A copy with the memory layout of the original."""
     if not isinstance(value, np.ndarray):
         return value
-    from reference import like
-
     made = like(value, value.dtype)
     made[...] = value
     return made
@@ -82,12 +80,21 @@ def check(program: Program, modes: list[str] | None = None) -> None:
     """Raise if anything about a program is not as it should be."""
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = {mode: gradient(program, mode) for mode in modes or MODES}
+        try:
+            found = {mode: gradient(program, mode) for mode in modes or MODES}
+        except ndual.DerivativeLostError:
+            # What is made of arrays from outside alone is plain, and stays so: refused, as documented. Where it was not
+            # foreseen when the program was drawn there is nothing to check.
+            if program.constants:
+                return
+            raise
         (first, slopes), *others = found.items()
         for mode, other in others:
             for argument, got, want in zip(program.arguments, other, slopes, strict=True):
                 if not close(got, want, program.family.agreement):
-                    raise WrongError(f"the gradient for {argument.name} is {got!r} in {mode} mode, {want!r} in {first} mode")
+                    raise WrongError(
+                        f"the gradient for {argument.name} is {got!r} in {mode} mode, {want!r} in {first} mode"
+                    )
         for direction in directions(program):
             try:
                 want = slope(program, direction)

@@ -34,8 +34,8 @@ def step(weight: int = 4) -> Callable[[Callable[[Drawing], str | None]], Callabl
 class Drawing:
     """A program in the making: its random source, its variables as NumPy has them, its blocks.
 
-    ``tracked``: the variables that ndual sees. A plain copy of an array from outside is not one of them, and no value
-    that depends on the arguments may be stored in it.
+    ``moving``: the variables that depend on the arguments. ``tracked``: those that ndual sees. A plain copy of an array
+    from outside is not one of them, and no value that depends on the arguments may be stored in it.
     """
 
     def __init__(self, seed: int, without: Iterable[str] = ()) -> None:
@@ -56,6 +56,7 @@ class Drawing:
         self.count = 0
         self.refused: list[tuple[str, str]] = []
         self.tracked: set[str] = {a.name for a in self.arguments}
+        self.moving = set(self.tracked)
         self.restart()
 
     # ---------------------------------------------------------------- running
@@ -74,7 +75,15 @@ class Drawing:
         try:
             exec(code, self.env)
             self.tame()
-        except (RefusedError, ValueError, IndexError, TypeError, NameError, ArithmeticError, np.linalg.LinAlgError) as error:
+        except (
+            RefusedError,
+            ValueError,
+            IndexError,
+            TypeError,
+            NameError,
+            ArithmeticError,
+            np.linalg.LinAlgError,
+        ) as error:
             self.refused.append((kind, f"{type(error).__name__} {error}: {text}"))
             self.restart()
             return False
@@ -83,9 +92,21 @@ class Drawing:
         for name in self.variables():
             if before.get(name) is not self.env[name]:
                 lines = [line for line in text.splitlines() if name in NAME.findall(line.partition(" = ")[0])]
-                made = not self.plain(*lines) or any(MAKERS.search(INDICES.sub("", line)) for line in lines)
-                (self.tracked.add if made else self.tracked.discard)(name)
+                self.classify(name, "\n".join(lines))
         return True
+
+    def classify(self, name: str, text: str) -> None:
+        """Note of a variable made by these lines whether it depends on the arguments, and whether ndual sees it."""
+        read = "\n".join(line.partition(" = ")[2] or line for line in text.splitlines())
+        operands = set(NAME.findall(read)) & set(self.variables())
+        outer = set(re.findall(r"\b[KL]\b", text))
+        moving = bool(operands & self.moving)
+        # a number from an array of constants is a plain one, and so is what it makes of a plain array
+        tracked = (
+            moving or MAKERS.search(INDICES.sub("", text)) or (operands and operands <= self.tracked and not outer)
+        )
+        (self.moving.add if moving else self.moving.discard)(name)
+        (self.tracked.add if tracked else self.tracked.discard)(name)
 
     def tame(self) -> None:
         """Refuse what has become too large, or is too big to go on with."""
@@ -153,7 +174,7 @@ class Drawing:
         return [
             name for name, v in self.env.items()
             if name[0].islower() and (name[1:].isdigit() or name in "abc")
-            and (isinstance(v, float) or isinstance(v, np.floating | np.ndarray) and v.dtype.kind == "f")
+            and (isinstance(v, float) or (isinstance(v, np.floating | np.ndarray) and v.dtype.kind == "f"))
         ]  # fmt: skip
 
     def new(self, letter: str = "v") -> str:
@@ -212,9 +233,8 @@ class Drawing:
 
     def basic(self, shape: tuple[int, ...]) -> str:
         """An index that gives a view."""
-        parts = [
-            self.slice(n) if self.chance(0.75) else str(self.rng.randrange(-n, n)) for n in shape[: self.rng.randint(0, len(shape))]
-        ]  # fmt: skip
+        indexed = shape[: self.rng.randint(0, len(shape))]
+        parts = [self.slice(n) if self.chance(0.75) else str(self.rng.randrange(-n, n)) for n in indexed]
         if self.chance(0.15):
             parts.insert(self.rng.randint(0, len(parts)), "None")
         if self.chance(0.15):
@@ -243,7 +263,11 @@ class Drawing:
         elif kind == "grid" and len(shape) > 1:
             return f"np.ix_({self.integers(shape[0], None, repeats)}, {self.integers(shape[1], None, repeats)})"
         else:
-            parts = [*parts[:axis], self.integers(shape[axis], None, repeats), *parts[axis + 1 :][: self.rng.randint(0, 2)]]
+            parts = [
+                *parts[:axis],
+                self.integers(shape[axis], None, repeats),
+                *parts[axis + 1 :][: self.rng.randint(0, 2)],
+            ]
         return ", ".join(parts)
 
     def mask(self, name: str) -> tuple[str, str]:

@@ -28,8 +28,8 @@ class RefusedError(Exception):
 class Family:
     """What the steps of one program may be, so that one reference fits all of them.
 
-    ``smooth``: complex steps; otherwise differences. ``single``: float32 is among the dtypes. ``gap``: how far from ties
-    and kinks the compared values stay, which is more than the reference moves them.
+    ``smooth``: complex steps; otherwise differences. ``single``: float32 is among the dtypes. ``gap``: how far from
+    ties and kinks the compared values stay, which is more than the reference moves them.
     """
 
     name: str
@@ -134,7 +134,9 @@ class Program:
         lines += [textwrap.indent(block.text, "    ") for block in self.blocks]
         lines += ["    total = 0.0"]
         for name in self.summed:
-            lines.append(f"    total = total + np.sum({name} * np.cos(np.arange(np.size({name}))).reshape(np.shape({name})))")
+            lines.append(
+                f"    total = total + np.sum({name} * np.cos(np.arange(np.size({name}))).reshape(np.shape({name})))"
+            )
         kept = "".join(f"{name}, " for name in self.kept)
         return "\n".join([*lines, f"    return total, ({kept})", ""])
 
@@ -145,13 +147,15 @@ class Program:
     def script(self, mode: str) -> str:
         """A file that shows value and gradient when run."""
         names = ", ".join(a.name for a in self.arguments)
+        call = ", ".join(f"np.copy({a.name}, subok=True)[()]" for a in self.arguments)
+        places = tuple(range(len(self.arguments)))
         return (
             "import math\n\nimport numpy as np\n\nimport ndual\n\n"
             + self.inputs_source()
             + "\n\n"
             + self.function_source()
-            + f"\n\nprint(f({', '.join(f'np.copy({a.name}, subok=True)[()]' for a in self.arguments)})[0])\n"
-            + f"print(ndual.value_and_grad(f, {tuple(range(len(self.arguments)))}, has_aux=True, mode={mode!r})({names}))\n"
+            + f"\n\nprint(f({call})[0])\n"
+            + f"print(ndual.value_and_grad(f, {places}, has_aux=True, mode={mode!r})({names}))\n"
         )
 
     def inputs(self) -> tuple[tuple[Any, ...], dict[str, Any]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from program import Program, RefusedError
+from program import Program
 from wide import Wide
 
 STEP = 1e-30
@@ -51,6 +51,3 @@ def like(value: Any, dtype: type) -> Any:
     memory = np.zeros(high - low + 1, dtype)
     size = memory.itemsize
     return np.lib.stride_tricks.as_strided(memory[-low:], value.shape, [s * size for s in steps])
-
-
-__all__ = ["RefusedError", "directions", "slope"]

@@ -8,7 +8,14 @@ import numpy as np
 from drawing import STEPS, Drawing, step
 from steps_memory import stored
 
-FORMULAS = ["0.5 * {p} + {q}", "np.sin({p}) - {q}", "{p} * {q}", "math.tanh({p} + {q})", "{q} / (2.0 + {p} * {p})", "{p} - 0.3 * {q} * {q}"]
+FORMULAS = [
+    "0.5 * {p} + {q}",
+    "np.sin({p}) - {q}",
+    "{p} * {q}",
+    "math.tanh({p} + {q})",
+    "{q} / (2.0 + {p} * {p})",
+    "{p} - 0.3 * {q} * {q}",
+]
 
 
 def formula(d: Drawing, p: str, q: str) -> str:
@@ -47,7 +54,8 @@ def accumulate(d):
         term = formula(d, f"{x}[i]", f"{y}[-1 - i]")
         return f"{s} = {d.pick('0.0', d.scalar())}\nfor i in range({m}):\n    {s} {d.pick('+=', '-=')} 0.3 * ({term})"
     n, m = (min(k, 4) for k in shape)
-    return f"{s} = 0.0\nfor i in range({n}):\n    for j in range({m}):\n        {s} += 0.2 * {formula(d, f'{x}[i, j]', f'{x}[i][j]')}"
+    term = formula(d, f"{x}[i, j]", f"{x}[i][j]")
+    return f"{s} = 0.0\nfor i in range({n}):\n    for j in range({m}):\n        {s} += 0.2 * ({term})"
 
 
 @step(4)
@@ -58,10 +66,13 @@ def stencil(d):
         return None
     steps = d.rng.randint(1, 4)
     body = d.pick(
-        f"{u}[1:-1] += 0.2 * ({u}[2:] - 2.0 * {u}[1:-1] + {u}[:-2])", f"{u}[1:-1] = 0.5 * ({u}[2:] + {u}[:-2])",
-        f"{u}[1:] -= 0.1 * {u}[1:] * ({u}[1:] - {u}[:-1])", f"w = {u}.copy()\n    {u}[1:] = w[:-1]\n    {u}[0] = w[-1]",
-        f"{u}[:-1], {u}[1:] = 0.5 * {u}[1:], 0.5 * {u}[:-1]", f"{u}[0], {u}[-1] = {u}[-1], {u}[0]",
-    )  # fmt: skip
+        f"{u}[1:-1] += 0.2 * ({u}[2:] - 2.0 * {u}[1:-1] + {u}[:-2])",
+        f"{u}[1:-1] = 0.5 * ({u}[2:] + {u}[:-2])",
+        f"{u}[1:] -= 0.1 * {u}[1:] * ({u}[1:] - {u}[:-1])",
+        f"w = {u}.copy()\n    {u}[1:] = w[:-1]\n    {u}[0] = w[-1]",
+        f"{u}[:-1], {u}[1:] = 0.5 * {u}[1:], 0.5 * {u}[:-1]",
+        f"{u}[0], {u}[-1] = {u}[-1], {u}[0]",
+    )
     return f"for k in range({steps}):\n    {body}"
 
 
@@ -82,7 +93,8 @@ def gather_loop(d):
     if kind == "comprehension":
         return f"{v} = np.array([{formula(d, 'z', q)} for z in {x}[:{n}]])"
     if kind == "grid":
-        return f"{v} = np.zeros(({n}, 2))\nfor i in range({n}):\n    for j in range(2):\n        {v}[i, j] = {formula(d, f'{x}[i - j]', f'{x}[i]')}"
+        cell = formula(d, f"{x}[i - j]", f"{x}[i]")
+        return f"{v} = np.zeros(({n}, 2))\nfor i in range({n}):\n    for j in range(2):\n        {v}[i, j] = {cell}"
     if kind == "rows":
         return f"{v} = np.stack([{d.pick(f'{x} * {x}[i]', f'np.sin({x}) + i')} for i in range(2)])"
     return f"{v} = np.empty({n})\nfor i, z in enumerate({x}[:{n}]):\n    {v}[i] = {formula(d, 'z', q)}"
@@ -98,7 +110,12 @@ def branch(d):
     x = d.target(sources=s)
     if x is None:
         return None
-    lines = [d.pick(f"{x} *= 0.5", f"{x}[0] = {d.scalar()}", f"{x} += {d.scalar()}", f"{x} = np.sin({x})", f"{x} = {x}[::-1]") for _ in range(2)]
+    lines = [
+        d.pick(
+            f"{x} *= 0.5", f"{x}[0] = {d.scalar()}", f"{x} += {d.scalar()}", f"{x} = np.sin({x})", f"{x} = {x}[::-1]"
+        )
+        for _ in range(2)
+    ]
     text = f"#? apart({s}, {bound})\nif {s} > {bound}:\n    {lines[0]}\nelse:\n    {lines[1]}"
     return stored(d, x, text)
 
@@ -110,7 +127,9 @@ def while_loop(d):
     if x is None:
         return None
     s = f"{x}[{d.place(d.env[x].shape)}]"
-    return f"k = 0\nwhile {s} * {s} > 0.05 and k < 8:\n    #? apart({s} * {s}, 0.05)\n    {d.pick(f'{x} *= 0.7', f'{x} = 0.6 * {x}', f'{s} *= 0.5')}\n    k += 1\n#? apart({s} * {s}, 0.05)"
+    apart = f"#? apart({s} * {s}, 0.05)"
+    less = d.pick(f"{x} *= 0.7", f"{x} = 0.6 * {x}", f"{s} *= 0.5")
+    return f"k = 0\nwhile {s} * {s} > 0.05 and k < 8:\n    {apart}\n    {less}\n    k += 1\n{apart}"
 
 
 @step(4)
@@ -123,7 +142,14 @@ def helper(d):
     if np.ndim(d.value(view)) == 0:
         view = x
     h, v = f"h{d.count}", d.new()
-    body = d.pick("z *= 0.5\nreturn z[::-1]", "z[0] = 0.25\nreturn z * z", "w = z.copy()\nz[...] = np.sin(w)\nreturn w", "z += z\nreturn z", "w = np.sum(z)\nz[...] = 0.1 * w\nreturn w", "z[...], w = z[::-1], 2.0 * z\nreturn w")
+    body = d.pick(
+        "z *= 0.5\nreturn z[::-1]",
+        "z[0] = 0.25\nreturn z * z",
+        "w = z.copy()\nz[...] = np.sin(w)\nreturn w",
+        "z += z\nreturn z",
+        "w = np.sum(z)\nz[...] = 0.1 * w\nreturn w",
+        "z[...], w = z[::-1], 2.0 * z\nreturn w",
+    )
     return f"def {h}(z):\n{textwrap.indent(body, '    ')}\n\n{v} = {h}({view})"
 
 

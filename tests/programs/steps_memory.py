@@ -12,18 +12,33 @@ def view(d):
     if x is None:
         return None
     value = d.env[x]
-    n, m = d.base
+    m = d.base[1]
     if value.ndim == 0:
         return f"{d.new()} = {x}[None]"
     axis = d.rng.randrange(-value.ndim, value.ndim)
     call = d.pick(
-        f"{x}[{d.basic(value.shape)}]", f"{x}[{d.basic(value.shape)}]", f"{x}[{d.slice(value.shape[0])}]", f"{x}.T", f"{x}.ravel()", f"{x}.reshape(-1)",
-        f"{x}.reshape({value.size // 2}, 2)" if value.size % 2 == 0 else f"{x}[::-1]", f"np.swapaxes({x}, 0, {axis})", f"np.expand_dims({x}, {axis})",
-        f"np.flip({x}, {axis})", f"np.diagonal({x})" if value.ndim == 2 else f"{x}.view()", f"np.broadcast_to({x}, (2, *{value.shape}))",
-        f"np.squeeze({x})", f"np.moveaxis({x}, {axis}, 0)", f"np.split({x}, [1], axis={axis})[1]", f"np.atleast_2d({x})", f"{x}.transpose()",
-        f"np.reshape({x}, ({m}, -1), order='F')" if value.size % m == 0 else f"{x}[..., ::-1]", f"{x}", f"np.fliplr({x})" if value.ndim > 1 else f"{x}[:]",
+        f"{x}[{d.basic(value.shape)}]",
+        f"{x}[{d.basic(value.shape)}]",
+        f"{x}[{d.slice(value.shape[0])}]",
+        f"{x}.T",
+        f"{x}.ravel()",
+        f"{x}.reshape(-1)",
+        f"{x}.reshape({value.size // 2}, 2)" if value.size % 2 == 0 else f"{x}[::-1]",
+        f"np.swapaxes({x}, 0, {axis})",
+        f"np.expand_dims({x}, {axis})",
+        f"np.flip({x}, {axis})",
+        f"np.diagonal({x})" if value.ndim == 2 else f"{x}.view()",
+        f"np.broadcast_to({x}, (2, *{value.shape}))",
+        f"np.squeeze({x})",
+        f"np.moveaxis({x}, {axis}, 0)",
+        f"np.split({x}, [1], axis={axis})[1]",
+        f"np.atleast_2d({x})",
+        f"{x}.transpose()",
+        f"np.reshape({x}, ({m}, -1), order='F')" if value.size % m == 0 else f"{x}[..., ::-1]",
+        f"{x}",
+        f"np.fliplr({x})" if value.ndim > 1 else f"{x}[:]",
         f"np.lib.stride_tricks.sliding_window_view({x}, 2, axis={axis})",
-    )  # fmt: skip
+    )
     return f"{d.new()} = {call}"
 
 
@@ -42,11 +57,17 @@ def read(d):
     guard, mask = d.mask(x)
     axis = d.rng.randrange(len(shape))
     rows = d.integers(shape[axis])
+    narrow = tuple(1 if i == axis else n for i, n in enumerate(shape))
     guard_free = [
-        f"{x}[{d.fancy(shape)}]", f"{x}[{d.fancy(shape)}]", f"{x}[{d.place(shape)}]", f"np.take({x}, {rows}, axis={axis})", f"{x}.take({d.integers(d.env[x].size)})",
-        f"{x}.flat[{d.rng.randrange(d.env[x].size)}]", f"{x}.flat[1::2]",
-        f"np.take_along_axis({x}, np.zeros({tuple(1 if i == axis else n for i, n in enumerate(shape))}, int), axis={axis})",
-    ]  # fmt: skip
+        f"{x}[{d.fancy(shape)}]",
+        f"{x}[{d.fancy(shape)}]",
+        f"{x}[{d.place(shape)}]",
+        f"np.take({x}, {rows}, axis={axis})",
+        f"{x}.take({d.integers(d.env[x].size)})",
+        f"{x}.flat[{d.rng.randrange(d.env[x].size)}]",
+        f"{x}.flat[1::2]",
+        f"np.take_along_axis({x}, np.zeros({narrow}, int), axis={axis})",
+    ]
     if d.chance(0.3):
         call = d.pick(f"{x}[{mask}]", f"np.extract({mask}, {x})", f"np.compress({mask}.ravel(), {x}.ravel())")
         return f"{guard}{d.new()} = {call}"
@@ -68,7 +89,13 @@ def write(d):
     if kind == "self":
         index = d.slice(shape[0])
         length = len(range(shape[0])[slice(*[int(p) if p else None for p in index.split(":")])])
-        other = d.pick(f"{x}[::-1][:{length}]", f"{x}[:{length}]", f"{x}[{shape[0] - length}:]", f"0.5 * {x}[:{length}]", f"{x}[[{', '.join('0' * length)}]]")
+        other = d.pick(
+            f"{x}[::-1][:{length}]",
+            f"{x}[:{length}]",
+            f"{x}[{shape[0] - length}:]",
+            f"0.5 * {x}[:{length}]",
+            f"{x}[[{', '.join('0' * length)}]]",
+        )
         return f"{x}[{index}] = {other}"
     if kind in ("mask", "self mask"):
         guard, mask = d.mask(x)
@@ -100,7 +127,15 @@ def update(d):
     if kind == "power":
         return d.pick(f"{x} /= 2.0 + {x} * {x}", f"{x} **= 2", f"{x} /= {d.pick(2.0, -3.0, 4)}", f"{x} *= {x}")
     if kind == "overlap" and shape[0] > 1:
-        pairs = [("[1:]", "[:-1]"), ("[:-1]", "[1:]"), ("", "[::-1]"), ("[::-1]", ""), ("", "[0]"), ("[1:]", "[0]"), ("[:-1]", "[::-1][1:]")]
+        pairs = [
+            ("[1:]", "[:-1]"),
+            ("[:-1]", "[1:]"),
+            ("", "[::-1]"),
+            ("[::-1]", ""),
+            ("", "[0]"),
+            ("[1:]", "[0]"),
+            ("[:-1]", "[::-1][1:]"),
+        ]
         here, there = d.rng.choice(pairs)
         if len(shape) == 2 and shape[0] == shape[1] and d.chance(0.3):
             here, there = "", ".T"
@@ -130,12 +165,23 @@ def out(d):
     one = d.pick("np.sin", "np.cos", "np.tanh", "np.negative", "np.square", "np.arctan", "np.positive", "np.exp")
     two = d.pick("np.add", "np.subtract", "np.multiply", "np.add")
     calls = [
-        f"{one}({first}, out={x})", f"{two}({first}, {z}, out={x})", f"{two}({y}, {first}, {x})", f"{two}({first}, {z}, out={x}, where={mask})",
-        f"{d.pick('np.negative', 'np.square', 'np.reciprocal')}({first}, out={x}, where={mask})", f"np.add({x}[1:], {x}[:-1], out={x}[1:])", f"np.multiply({x}[1:], {x}[:-1], out={x}[:-1])",
-        f"np.cumsum({x}, axis=0, out={x})", f"np.clip({x}, -1.0, 1.0, out={x})", f"np.divide({first}, 4.0, out={x})", f"np.copyto({x}, {y})",
-        f"np.copyto({x}, {y}, where={mask})", f"np.add({y}, {z}, {x}, where={mask})", f"np.take({x}, {d.integers(shape[0], shape[0])}, axis=0, out={x}, mode='wrap')",
-        f"np.concatenate([{x}[1:], {x}[:1]], axis=0, out={x})", f"np.multiply({y}, {x}, out={x}[...])",
-    ]  # fmt: skip
+        f"{one}({first}, out={x})",
+        f"{two}({first}, {z}, out={x})",
+        f"{two}({y}, {first}, {x})",
+        f"{two}({first}, {z}, out={x}, where={mask})",
+        f"{d.pick('np.negative', 'np.square', 'np.reciprocal')}({first}, out={x}, where={mask})",
+        f"np.add({x}[1:], {x}[:-1], out={x}[1:])",
+        f"np.multiply({x}[1:], {x}[:-1], out={x}[:-1])",
+        f"np.cumsum({x}, axis=0, out={x})",
+        f"np.clip({x}, -1.0, 1.0, out={x})",
+        f"np.divide({first}, 4.0, out={x})",
+        f"np.copyto({x}, {y})",
+        f"np.copyto({x}, {y}, where={mask})",
+        f"np.add({y}, {z}, {x}, where={mask})",
+        f"np.take({x}, {d.integers(shape[0], shape[0])}, axis=0, out={x}, mode='wrap')",
+        f"np.concatenate([{x}[1:], {x}[:1]], axis=0, out={x})",
+        f"np.multiply({y}, {x}, out={x}[...])",
+    ]
     total = d.array(where=lambda v: v.ndim == len(shape) + 1 and v.shape[1:] == shape)
     if total and d.chance(0.4):
         calls = [f"np.sum({total}, axis=0, out={x})", f"{total}.sum(0, out={x})"]
@@ -164,7 +210,12 @@ def out_products(d):
     b = d.array(2, where=lambda v: v.shape == (k, m))
     if b is None or not d.storable(x, a, b):
         return None
-    return d.pick(f"np.matmul({a}, {b}, out={x})", f"np.dot({a}, {b}, out={x})", f"np.einsum('ij,jk->ik', {a}, {b}, out={x})") + f"\n{x} *= {0.3 if k < 9 else 0.02}"
+    return (
+        d.pick(
+            f"np.matmul({a}, {b}, out={x})", f"np.dot({a}, {b}, out={x})", f"np.einsum('ij,jk->ik', {a}, {b}, out={x})"
+        )
+        + f"\n{x} *= {0.3 if k < 9 else 0.02}"
+    )
 
 
 @step(9)
@@ -182,14 +233,25 @@ def writers(d):
     axis = d.rng.randrange(len(shape))
     narrow = tuple(1 if i == axis else k for i, k in enumerate(shape))
     call = d.pick(
-        f"np.put({x}, {d.integers(size)}, {values})", f"{x}.put({d.integers(size)}, {d.scalar()})", f"np.put({x}, {d.integers(size, 3)}, {x}.ravel()[:2], mode='wrap')",
-        f"np.put_along_axis({x}, np.full({narrow}, {d.rng.randrange(shape[axis])}), {d.scalar()}, axis={axis})", f"np.place({x}, {mask}, {values})",
-        f"np.putmask({x}, {mask}, {y})", f"np.putmask({x}, {mask}, {values})", f"np.add.at({x}, {rows}, {d.scalar()})", f"np.subtract.at({x}, {rows}, {d.fitting(shape[1:], grow=False)})",
-        f"np.multiply.at({x}, {rows}, {d.scalar()})", f"np.add.at({x}, {rows}, {x}[0])", f"{x}.fill({d.scalar()})", f"{x}.flat[{d.rng.randrange(size)}] = {d.scalar()}",
-        f"{x}.flat[:] = {d.scalar()}", f"np.fill_diagonal({x}, {d.scalar()})" if len(shape) == 2 else f"{x}[:] = {d.scalar()}",
+        f"np.put({x}, {d.integers(size)}, {values})",
+        f"{x}.put({d.integers(size)}, {d.scalar()})",
+        f"np.put({x}, {d.integers(size, 3)}, {x}.ravel()[:2], mode='wrap')",
+        f"np.put_along_axis({x}, np.full({narrow}, {d.rng.randrange(shape[axis])}), {d.scalar()}, axis={axis})",
+        f"np.place({x}, {mask}, {values})",
+        f"np.putmask({x}, {mask}, {y})",
+        f"np.putmask({x}, {mask}, {values})",
+        f"np.add.at({x}, {rows}, {d.scalar()})",
+        f"np.subtract.at({x}, {rows}, {d.fitting(shape[1:], grow=False)})",
+        f"np.multiply.at({x}, {rows}, {d.scalar()})",
+        f"np.add.at({x}, {rows}, {x}[0])",
+        f"{x}.fill({d.scalar()})",
+        f"{x}.flat[{d.rng.randrange(size)}] = {d.scalar()}",
+        f"{x}.flat[:] = {d.scalar()}",
+        f"np.fill_diagonal({x}, {d.scalar()})" if len(shape) == 2 else f"{x}[:] = {d.scalar()}",
         f"np.fill_diagonal({x}, {values})" if len(shape) == 2 else f"{x}[...] = {d.scalar()}",
-        f"np.copyto({x}[:1], {x}[-1:])", f"np.divide.at({x}, {rows}, {d.pick(2.0, -4.0)})",
-    )  # fmt: skip
+        f"np.copyto({x}[:1], {x}[-1:])",
+        f"np.divide.at({x}, {rows}, {d.pick(2.0, -4.0)})",
+    )
     return stored(d, x, (guard if "where" in call or mask in call else "") + call)
 
 
@@ -207,13 +269,20 @@ def buffer(d):
     shape = d.shape() or (3,)
     if d.chance(0.4) and (x := d.array(where=lambda v: v.ndim > 0)):
         shape = d.env[x].shape
-        make = d.pick(f"np.zeros_like({x})", f"np.full_like({x}, {d.number()})", f"np.ones_like({x})", f"np.empty_like({x})")
+        make = d.pick(
+            f"np.zeros_like({x})", f"np.full_like({x}, {d.number()})", f"np.ones_like({x})", f"np.empty_like({x})"
+        )
     else:
         dtype = ", dtype=np.float32" if d.family.single and d.chance(0.3) else ""
         make = d.pick(
-            f"np.zeros({shape}{dtype})", f"np.ones({shape}{dtype})", f"np.full({shape}, {d.number()}{dtype})", f"np.empty({shape}{dtype})",
-            f"np.zeros({shape}, order='F')", f"np.full({shape}, {d.scalar()})", f"np.linspace(-0.5, 0.7, {int(np.prod(shape))}).reshape({shape})",
-        )  # fmt: skip
+            f"np.zeros({shape}{dtype})",
+            f"np.ones({shape}{dtype})",
+            f"np.full({shape}, {d.number()}{dtype})",
+            f"np.empty({shape}{dtype})",
+            f"np.zeros({shape}, order='F')",
+            f"np.full({shape}, {d.scalar()})",
+            f"np.linspace(-0.5, 0.7, {int(np.prod(shape))}).reshape({shape})",
+        )
     name = d.new()
     text = f"{name} = {make}"
     if "empty" in make:
@@ -237,6 +306,19 @@ def outside(d):
     p, v = d.new("p"), d.new()
     y = d.fitting(value.shape, grow=False)
     make = d.pick(f"{k}.copy()", f"np.sin({k})", f"{k} * 0.5", f"{k}[::-1].copy()")
-    later = d.pick(f"{p} *= 0.5", f"{p}[...] = 0.25", f"{p}[0] = 0.1", f"{p}[1:] = {p}[:-1].copy()", f"np.negative({p}, out={p})", f"{p}.fill(-0.5)", f"{p}[{d.integers(value.shape[0])}] += 0.2")
-    use = d.pick(f"{v} = {p} * {y}", f"{v} = {y} / (3.0 + {p} ** 2)", f"{v} = np.where({p} > 0.0, {y}, {p})", f"{v} = {y} + 0.0\n{v} *= {p}" if "[" not in y else f"{v} = {y} - {p}")
+    later = d.pick(
+        f"{p} *= 0.5",
+        f"{p}[...] = 0.25",
+        f"{p}[0] = 0.1",
+        f"{p}[1:] = {p}[:-1].copy()",
+        f"np.negative({p}, out={p})",
+        f"{p}.fill(-0.5)",
+        f"{p}[{d.integers(value.shape[0])}] += 0.2",
+    )
+    use = d.pick(
+        f"{v} = {p} * {y}",
+        f"{v} = {y} / (3.0 + {p} ** 2)",
+        f"{v} = np.where({p} > 0.0, {y}, {p})",
+        f"{v} = {y} + 0.0\n{v} *= {p}" if "[" not in y else f"{v} = {y} - {p}",
+    )
     return f"{p} = {make}\n{use}\n{later}"

@@ -6,29 +6,84 @@ import numpy as np
 from drawing import Drawing, step
 
 UNARY = [
-    "np.sin({x})", "np.cos({x})", "np.tanh({x})", "np.exp(0.3 * {x})", "np.sqrt({x} * {x} + 1.0)",
-    "1.0 / (2.0 + {x} * {x})", "np.arctan({x})", "{x} ** 3 * 0.1", "{x} ** 2", "np.log1p({x} * {x})", "np.square({x})",
-    "-{x}", "np.expm1(0.2 * {x})", "0.5 * {x}", "{x} / 3.0", "2.0 - {x}", "np.reciprocal(3.0 + {x} * {x})",
-    "np.log(4.0 + {x} * {x})", "np.sinh(0.3 * {x})", "({x} * {x} + 1.0) ** 0.7", "2.0 ** (0.3 * {x})", "np.arcsinh({x})",
-    "np.exp2(0.2 * {x})", "np.log2(3.0 + {x} * {x})", "+{x}", "np.negative({x})", "np.tan(0.2 * {x})",
-    "np.power(1.5 + 0.2 * {x}, 2.5)", "np.arctanh(0.1 * {x})", "np.cosh(0.3 * {x})", "np.true_divide({x}, 2)",
-]  # fmt: skip
+    "np.sin({x})",
+    "np.cos({x})",
+    "np.tanh({x})",
+    "np.exp(0.3 * {x})",
+    "np.sqrt({x} * {x} + 1.0)",
+    "1.0 / (2.0 + {x} * {x})",
+    "np.arctan({x})",
+    "{x} ** 3 * 0.1",
+    "{x} ** 2",
+    "np.log1p({x} * {x})",
+    "np.square({x})",
+    "-{x}",
+    "np.expm1(0.2 * {x})",
+    "0.5 * {x}",
+    "{x} / 3.0",
+    "2.0 - {x}",
+    "np.reciprocal(3.0 + {x} * {x})",
+    "np.log(4.0 + {x} * {x})",
+    "np.sinh(0.3 * {x})",
+    "({x} * {x} + 1.0) ** 0.7",
+    "2.0 ** (0.3 * {x})",
+    "np.arcsinh({x})",
+    "np.exp2(0.2 * {x})",
+    "np.log2(3.0 + {x} * {x})",
+    "+{x}",
+    "np.negative({x})",
+    "np.tan(0.2 * {x})",
+    "np.power(1.5 + 0.2 * {x}, 2.5)",
+    "np.arctanh(0.1 * {x})",
+    "np.cosh(0.3 * {x})",
+    "np.true_divide({x}, 2)",
+]
 KINKED = [
-    ("np.abs({x})", "0.0"), ("abs({x})", "0.0"), ("np.sign({x}) * {x}", "0.0"), ("np.floor(0.2 * {x})", "0.0"),
-    ("np.cbrt(3.0 + {x} * {x})", None), ("np.hypot({x}, 1.0)", None), ("np.logaddexp({x}, 0.5)", None),
-    ("np.arctan2({x}, 2.0)", None), ("np.fabs({x})", "0.0"), ("np.copysign({x}, 0.3)", "0.0"),
-    ("np.heaviside({x}, 0.5) + {x}", "0.0"), ("np.deg2rad({x})", None), ("np.nan_to_num({x})", None), ("{x}.real", None),
-    ("np.conj({x})", None), ("np.fmod({x}, 10.0)", None), ("np.mod({x} + 20.0, 40.0) - 20.0", None),
-    ("np.fmax({x}, 0.1)", "0.1"), ("np.std({x})", None), ("np.var({x}, ddof=0)", None), ("np.linalg.norm({x} + 9.0)", None),
-]  # fmt: skip
+    ("np.abs({x})", "0.0"),
+    ("abs({x})", "0.0"),
+    ("np.sign({x}) * {x}", "0.0"),
+    ("np.floor(0.2 * {x})", "0.0"),
+    ("np.cbrt(3.0 + {x} * {x})", None),
+    ("np.hypot({x}, 1.0)", None),
+    ("np.logaddexp({x}, 0.5)", None),
+    ("np.arctan2({x}, 2.0)", None),
+    ("np.fabs({x})", "0.0"),
+    ("np.copysign({x}, 0.3)", "0.0"),
+    ("np.heaviside({x}, 0.5) + {x}", "0.0"),
+    ("np.deg2rad({x})", None),
+    ("np.nan_to_num({x})", None),
+    ("{x}.real", None),
+    ("np.conj({x})", None),
+    ("np.fmod({x}, 10.0)", None),
+    ("np.mod({x} + 20.0, 40.0) - 20.0", None),
+    ("np.fmax({x}, 0.1)", "0.1"),
+    ("np.std({x})", None),
+    ("np.var({x}, ddof=0)", None),
+    ("np.linalg.norm({x} + 9.0)", None),
+]
 BINARY = [
-    "{x} + {y}", "{x} - {y}", "{x} * {y}", "{y} * {x}", "{x} / (3.0 + {y} * {y})", "np.add({x}, {y})", "np.multiply({x}, {y})",
-    "np.divide({x}, 2.0 + {y} ** 2)", "({x} * {x} + 1.0) ** (0.3 * {y})", "0.3 * {x} + 0.7 * {y}", "np.subtract({y}, {x})",
-]  # fmt: skip
+    "{x} + {y}",
+    "{x} - {y}",
+    "{x} * {y}",
+    "{y} * {x}",
+    "{x} / (3.0 + {y} * {y})",
+    "np.add({x}, {y})",
+    "np.multiply({x}, {y})",
+    "np.divide({x}, 2.0 + {y} ** 2)",
+    "({x} * {x} + 1.0) ** (0.3 * {y})",
+    "0.3 * {x} + 0.7 * {y}",
+    "np.subtract({y}, {x})",
+]
 CHOICES = [
-    "np.maximum({x}, {y})", "np.minimum({x}, {y})", "np.where({x} > {y}, {x}, 0.5 * {y})", "np.clip({x}, {y}, 3.0)",
-    "np.where({x} < {y}, np.sin({x}), {y})", "({x} > {y}) * {x}", "np.select([{x} > {y}], [{x}], {y})", "np.maximum({y}, {x})",
-]  # fmt: skip
+    "np.maximum({x}, {y})",
+    "np.minimum({x}, {y})",
+    "np.where({x} > {y}, {x}, 0.5 * {y})",
+    "np.clip({x}, {y}, 3.0)",
+    "np.where({x} < {y}, np.sin({x}), {y})",
+    "({x} > {y}) * {x}",
+    "np.select([{x} > {y}], [{x}], {y})",
+    "np.maximum({y}, {x})",
+]
 
 
 def axes(d: Drawing, ndim: int) -> str:
@@ -104,10 +159,14 @@ def running(d):
         return None
     axis = d.rng.randrange(-d.env[x].ndim, d.env[x].ndim)
     call = d.pick(
-        f"np.cumsum({x}, axis={axis})", f"np.cumprod(0.5 * {x}, axis={axis})", f"np.diff({x}, axis={axis})",
-        f"np.add.accumulate({x}, axis={axis})", f"{x}.cumsum()", f"np.gradient({x}, axis={axis})",
+        f"np.cumsum({x}, axis={axis})",
+        f"np.cumprod(0.5 * {x}, axis={axis})",
+        f"np.diff({x}, axis={axis})",
+        f"np.add.accumulate({x}, axis={axis})",
+        f"{x}.cumsum()",
+        f"np.gradient({x}, axis={axis})",
         f"np.trapezoid({x}, axis={axis})",
-    )  # fmt: skip
+    )
     return f"{d.new()} = 0.5 * {call}"
 
 
@@ -125,10 +184,15 @@ def product(d):
     ix, iy = "ij"[-d.env[x].ndim :], "j" if vector else "jk"
     out = (ix + iy).replace("j", "")
     call = d.pick(
-        f"{x} @ {right}", f"np.dot({x}, {right})", f"np.matmul({x}, {right})", f"{x}.dot({right})",
-        f"np.einsum('{ix},{iy}->{out}', {x}, {right})", f"np.tensordot({x}, {right}, 1)", f"np.inner({x}, {right}.T)",
+        f"{x} @ {right}",
+        f"np.dot({x}, {right})",
+        f"np.matmul({x}, {right})",
+        f"{x}.dot({right})",
+        f"np.einsum('{ix},{iy}->{out}', {x}, {right})",
+        f"np.tensordot({x}, {right}, 1)",
+        f"np.inner({x}, {right}.T)",
         f"np.outer({x}[..., 0], {y})",
-    )  # fmt: skip
+    )
     return f"{d.new()} = {0.5 if n < 20 else 0.01} * ({call})"
 
 
@@ -140,9 +204,14 @@ def square_matrix(d):
     n = d.env[x].shape[0]
     matrix = f"({x} * 0.1 + 2.0 * np.eye({n}))"
     call = d.pick(
-        f"np.linalg.solve({matrix}, {d.array(1, where=lambda v: v.size == n) or x})", f"np.linalg.inv({matrix})",
-        f"np.linalg.det(0.5 * {matrix})", f"np.trace({x})", f"np.triu({x})", f"np.tril({x}, -1)", f"{x}.trace(1)",
-    )  # fmt: skip
+        f"np.linalg.solve({matrix}, {d.array(1, where=lambda v: v.size == n) or x})",
+        f"np.linalg.inv({matrix})",
+        f"np.linalg.det(0.5 * {matrix})",
+        f"np.trace({x})",
+        f"np.triu({x})",
+        f"np.tril({x}, -1)",
+        f"{x}.trace(1)",
+    )
     return f"{d.new()} = {call}"
 
 
@@ -159,11 +228,18 @@ def join(d):
         same.append(d.constants[0].name)
     parts, axis = ", ".join([x, *same]), d.rng.randrange(-len(shape), len(shape))
     call = d.pick(
-        f"np.concatenate([{parts}], axis={axis})", f"np.stack(({parts}), axis={axis})", f"np.hstack([{parts}])",
-        f"np.vstack([{parts}])", f"np.column_stack([{parts}])", f"np.array([{parts}])", f"np.append({x}, {same[0]})",
-        f"np.concatenate([{x}.ravel(), [{d.scalar()}, {d.number()}]])", f"np.dstack([{parts}])", f"np.block([{parts}])",
+        f"np.concatenate([{parts}], axis={axis})",
+        f"np.stack(({parts}), axis={axis})",
+        f"np.hstack([{parts}])",
+        f"np.vstack([{parts}])",
+        f"np.column_stack([{parts}])",
+        f"np.array([{parts}])",
+        f"np.append({x}, {same[0]})",
+        f"np.concatenate([{x}.ravel(), [{d.scalar()}, {d.number()}]])",
+        f"np.dstack([{parts}])",
+        f"np.block([{parts}])",
         f"np.r_[{x}.ravel(), {d.scalar()}]",
-    )  # fmt: skip
+    )
     return f"{d.new()} = {call}"
 
 
@@ -174,11 +250,20 @@ def rearrange(d):
         return None
     n, axis = d.env[x].ndim, d.rng.randrange(d.env[x].ndim)
     call = d.pick(
-        f"np.roll({x}, {d.pick(1, -1, 2)}, axis={axis})", f"np.repeat({x}, 2, axis={axis})", f"np.tile({x}, 2)", f"np.pad({x}, 1)",
-        f"np.pad({x}, 1, mode='edge')", f"np.pad({x}, 1, mode='wrap')", f"np.delete({x}, 0, axis={axis})", f"np.rot90({x})" if n > 1 else f"np.flip({x})",
-        f"np.insert({x}, 0, {d.scalar()}, axis={axis})", f"np.convolve({x}.ravel()[:5], {x}.ravel()[:3])", f"np.kron({x}[..., 0], [1.0, 0.5])",
-        f"np.resize({x}, {d.env[x].size + 2})", f"np.interp(0.4, [0.0, 1.0], {x}.ravel()[:2])",
-    )  # fmt: skip
+        f"np.roll({x}, {d.pick(1, -1, 2)}, axis={axis})",
+        f"np.repeat({x}, 2, axis={axis})",
+        f"np.tile({x}, 2)",
+        f"np.pad({x}, 1)",
+        f"np.pad({x}, 1, mode='edge')",
+        f"np.pad({x}, 1, mode='wrap')",
+        f"np.delete({x}, 0, axis={axis})",
+        f"np.rot90({x})" if n > 1 else f"np.flip({x})",
+        f"np.insert({x}, 0, {d.scalar()}, axis={axis})",
+        f"np.convolve({x}.ravel()[:5], {x}.ravel()[:3])",
+        f"np.kron({x}[..., 0], [1.0, 0.5])",
+        f"np.resize({x}, {d.env[x].size + 2})",
+        f"np.interp(0.4, [0.0, 1.0], {x}.ravel()[:2])",
+    )
     return f"{d.new()} = 0.7 * {call}"
 
 
@@ -189,10 +274,14 @@ def order(d):
         return None
     axis = d.rng.randrange(-d.env[x].ndim, d.env[x].ndim)
     call = d.pick(
-        f"np.sort({x}, axis={axis})", f"np.take_along_axis({x}, np.argsort({x}, axis={axis}), axis={axis})", f"np.median({x}, axis={axis})",
-        f"{x}[np.argmax({x}, axis=0)]" if d.env[x].ndim == 1 else f"{x}[np.argmin({x}[:, 0])]", f"np.take(np.partition({x}, 0, axis={axis}), 0, axis={axis})",
-        f"np.ptp({x}, axis={axis})", f"{x}.ravel()[{x}.argsort(axis=None)[::-1]]",
-    )  # fmt: skip
+        f"np.sort({x}, axis={axis})",
+        f"np.take_along_axis({x}, np.argsort({x}, axis={axis}), axis={axis})",
+        f"np.median({x}, axis={axis})",
+        f"{x}[np.argmax({x}, axis=0)]" if d.env[x].ndim == 1 else f"{x}[np.argmin({x}[:, 0])]",
+        f"np.take(np.partition({x}, 0, axis={axis}), 0, axis={axis})",
+        f"np.ptp({x}, axis={axis})",
+        f"{x}.ravel()[{x}.argsort(axis=None)[::-1]]",
+    )
     if "median" in call and d.family.smooth:
         return None
     return f"#? distinct({x}, {axis if 'axis=None' not in call else None})\n{d.new()} = {call}"
@@ -207,13 +296,17 @@ def cast(d):
     if d.chance(0.3) and not d.family.single:  # the same array, where the reference must not have another dtype
         return f"{d.new()} = {d.pick(f'np.asarray({x}, dtype=np.float64)', f'{x}.astype(np.float64, copy=False)')}"
     call = d.pick(
-        f"{x}.astype(np.{wanted})", f"np.array({x}, dtype=np.{wanted})", f"np.asarray({x})", f"np.array({x})",
+        f"{x}.astype(np.{wanted})",
+        f"np.array({x}, dtype=np.{wanted})",
+        f"np.asarray({x})",
+        f"np.array({x})",
         f"np.ascontiguousarray({x})" if not d.plain(x) else f"np.copy({x})",
-    )  # fmt: skip
+    )
     return f"{d.new()} = {call}"
 
 
 @step(1)
 def number(d):
     value = d.scalar()
-    return f"{d.new('s')} = {d.pick('np.float64({x})', '{x} + 0', 'np.float32({x})' if d.family.single else '{x}').format(x=value)}"
+    form = d.pick("np.float64({x})", "{x} + 0", "np.float32({x})" if d.family.single else "{x}")
+    return f"{d.new('s')} = {form.format(x=value)}"
