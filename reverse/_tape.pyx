@@ -2,8 +2,8 @@
 # cython: binding=False, always_allow_keywords=True
 """The tape: what a level that records keeps of its operations, and the sweep that takes cotangents back through them.
 
-A dual array of such a level is a view of a buffer whose lanes are its shadow, the memory of its cotangent: a view of the
-value is the same view of the shadow. Numbers are nodes of a list; arrays are entries beside it, in one order with them.
+A dual array of such a level is a view of a buffer whose lanes are its shadow, the memory of its cotangent: a view of
+the value is the same view of the shadow. Numbers are nodes of a list; arrays are entries beside it, in one order with them.
 """
 cdef extern from "ndual_kernels.h":
     enum: ND_COEF_NONE, ND_COEF_ZERO, ND_COEF_ONE, ND_COEF_NEG, ND_COEF_X0, ND_COEF_X1
@@ -13,12 +13,11 @@ cdef extern from "Python.h":
 
 cimport cython
 cimport numpy as cnp
-from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_CheckExact
 from cpython.object cimport PyObject, PyTypeObject
 from cpython.ref cimport Py_INCREF
 from libc.stdint cimport int32_t
 from libc.stdlib cimport free, realloc
-from libc.string cimport memcmp, memcpy, memset
+from libc.string cimport memcmp, memset
 
 from ndual._core._dual cimport (
     ND_NODE_ENTRY,
@@ -64,7 +63,6 @@ from ndual._core._dual cimport (
     traced,
     unary,
     twin,
-    untraced,
     values,
     where,
 )
@@ -92,6 +90,8 @@ include "entries.pxi"
 include "memory.pxi"
 include "writes.pxi"
 include "marks.pxi"
+include "keeper.pxi"
+include "recording.pxi"
 include "tape.pxi"
 include "push.pxi"
 include "run.pxi"

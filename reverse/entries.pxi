@@ -1,16 +1,29 @@
 # Entries: what an operation on arrays leaves on the tape. `pull` takes the cotangent of its result to its operands.
 
-cdef class Tape(Recorder)
+cdef class Keeper(Recorder)
+
+
+cdef class Recording(Keeper)
+
+
+cdef class Tape(Recording)
 
 
 @cython.no_gc
+@cython.freelist(128)
 cdef class Entry:
-    """One operation: its result, what its pullback reads (`s0` to `s3`), and the operands that it has cotangents for."""
+    """One operation: its result, what its pullback reads (`s0` to `s3`), and the operands that get cotangents."""
 
     cdef NDualArray out
     cdef bint fresh            # nothing before it has to do with the shadow of the result
     cdef object s0, s1, s2, s3
     cdef NDualArray t0, t1, t2
+    # Fields of some kinds only: those that have no others share the freelist of this class.
+    cdef Row row               # whose pullback it is: a product where the partial was kept
+    cdef Row called            # what was called
+    cdef int nin
+    cdef char* slope           # where the partial lies if it is in the memory of the result
+    cdef Py_ssize_t node       # that of a result that is a number
 
     cdef int pull(self, Tape tape) except -1:
         raise NotImplementedError
@@ -52,15 +65,9 @@ cdef struct row_reads:
 
 
 @cython.final
-@cython.freelist(64)
 @cython.no_gc
 cdef class MapEntry(Entry):
     """A row of the table on real host arrays: operands s0 to s2, value s3."""
-
-    cdef Row row               # whose pullback it is: a product where the partial was kept
-    cdef Row called            # what was called
-    cdef int nin
-    cdef char* slope           # where the partial lies if it is in the memory of the result
 
     cdef str name(self):
         return self.called.name
@@ -155,7 +162,6 @@ cdef void widen(int ndim, int own, const Py_ssize_t* dims, const Py_ssize_t* str
 cdef class FormEntry(Entry):
     """A row in its NumPy form: complex numbers, float16, duals of outer derivatives."""
 
-    cdef Row row
     cdef object storage
     cdef list operands       # and the value; arrays of this level are watched
     cdef list targets
@@ -223,12 +229,9 @@ cdef class FormEntry(Entry):
 
 
 @cython.final
-@cython.freelist(64)
 @cython.no_gc
 cdef class SumEntry(Entry):
     """The sum of all cells of t0, a number: its node is that of the entry."""
-
-    cdef Py_ssize_t node
 
     cdef int pull(self, Tape tape) except -1:
         cdef double w = tape.adjoint[self.node]
@@ -262,7 +265,6 @@ cdef class LowerSumEntry(Entry):
 
 
 @cython.final
-@cython.freelist(16)
 @cython.no_gc
 cdef class ProductEntry(Entry):
     """np.matmul of real host arrays of one or two axes: s0 and s1 are the factors as far as they are read."""
@@ -278,7 +280,6 @@ cdef class ProductEntry(Entry):
 
 
 @cython.final
-@cython.freelist(16)
 cdef class RuleEntry(Entry):
     """A structured rule: `function(ws, *saved)` returns the cotangents of the targets from those of the results."""
 

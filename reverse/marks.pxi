@@ -1,4 +1,4 @@
-# What a tape notes of its entries for trace_table and config(debug=True): the user's lines, times, bytes, and what became NaN.
+# What a tape notes of its entries for trace_table and config(debug=True): the user's lines, times, bytes, what is NaN.
 
 cdef class Mark:
     """Where and when an entry was made, and how long its pullback took."""
@@ -104,12 +104,12 @@ cdef int check_cotangent(str name, NDualArray target, object g) except -1:
             f"expected from the vjp of {name} a cotangent of the shape of its operand, {shape_of(target)}; got {shape}"
         )
     if dtype != wanted and not (dtype.kind == "c" and wanted.kind == "f" and dtype.itemsize == 2 * wanted.itemsize):
-        raise RuleError(f"expected from the vjp of {name} a cotangent of the type of its operand, {wanted}; got {dtype}")
+        raise RuleError(f"expected from the vjp of {name} a cotangent of its operand's type, {wanted}; got {dtype}")
     return 0
 
 
 cdef tuple row_of(Entry entry, Mark mark, set held):
-    """One row of a table: operation, place, shapes of operands and results, dtype, seconds, bytes that only it keeps."""
+    """One row of a table: operation, place, shapes of operands and results, dtype, seconds, bytes kept by it alone."""
     cdef Py_ssize_t nbytes = 0
     cdef NDualArray out
     cdef list operands = [], results = []

@@ -6,8 +6,9 @@ cdef enum:
     REMEMBERED = 1024        # bytes up to which another copy costs less than comparing with the last one
 
 cdef str READ_ONLY_NOTE = (
-    "The derivative that is being taken reads arrays of more than 32 KiB again when it goes back through f, and has made "
-    "them read-only until then. Write into a copy, or copy such arrays as they are read: ndual.config(copy_constants=True)"
+    "The derivative that is being taken reads arrays of more than 32 KiB again when it goes back through f, and has "
+    "made them read-only until then. Write into a copy, or copy such arrays as they are read: "
+    "ndual.config(copy_constants=True)"
 )
 cdef dict FROZEN = {}        # every array that a tape made read-only, by its identity, and how many tapes hold it so
 

@@ -1,8 +1,7 @@
-# Entries of copies and writes. A pullback of an overwrite takes the cotangent of the cells, clears it, and only then adds
-# to the sources, which may be the same memory.
+# Entries of copies and writes. A pullback of an overwrite takes the cotangent of the cells, clears it, and only then
+# adds to the sources, which may be the same memory.
 
 @cython.final
-@cython.freelist(64)
 @cython.no_gc
 cdef class CopyEntry(Entry):
     """out[...] = t0, which is None for a constant; s0 names the cells of t0 where NumPy's copy met its own source."""
@@ -66,7 +65,6 @@ cdef object numbers_beside(object numbers, NDualArray x):
 
 
 @cython.final
-@cython.freelist(16)
 cdef class GatherEntry(Entry):
     """out = t0[s0] for an index that copies."""
 
@@ -106,7 +104,6 @@ cdef bint masks_only(tuple index):
 
 
 @cython.final
-@cython.freelist(16)
 cdef class ScatterEntry(Entry):
     """out[s0] = t0, which is None for a constant; of several writes to one cell the last one counts.
 

@@ -49,7 +49,7 @@ cdef enum:
 
 cdef class Recorder:
     cdef nd_tape tape
-    cdef dict books          # of an inner level: what is known of the memory of its values, by the buffer that they lie in
+    cdef dict books          # of an inner level: what is known of the memory of its values, by their buffer
     cdef bint traces           # every operation is an entry, with the line of the user that it stands in
     cdef int begin(self, Level level) except -1
     cdef object operands(self, Row row, tuple operands)
@@ -114,7 +114,7 @@ cdef class Buffer:
     cdef Py_ssize_t slot   # its number among the buffers of the tape, or -1
     cdef Py_ssize_t sweep  # the sweep that its shadow belongs to
     cdef Py_ssize_t held   # how many arrays know the shadow only; without others the values are given back
-    cdef Py_ssize_t reader # the last note on the tape of an entry that reads values from here, or -1
+    cdef Py_ssize_t reader   # the last note on the tape of an entry that reads values from here, or -1
     cdef Py_ssize_t low, high   # the bytes that such entries read
 
 
@@ -239,5 +239,6 @@ cdef str where()
 cdef tuple place_here()
 cdef str in_words(tuple place)
 cdef int say_strong_zero(str name, str what, tuple place) except -1
-cdef int run_pull(Row row, int typenum, int nin, const char** x, const Py_ssize_t** xs, const char* y, const Py_ssize_t* ys,
-                  const char* w, const Py_ssize_t* ws, const nd_shadow* to, int ndim, const Py_ssize_t* shape) except -1
+cdef int run_pull(Row row, int typenum, int nin, const char** x, const Py_ssize_t** xs, const char* y,
+                  const Py_ssize_t* ys, const char* w, const Py_ssize_t* ws, const nd_shadow* to, int ndim,
+                  const Py_ssize_t* shape) except -1

@@ -152,7 +152,7 @@ cdef int check_original(object obj) except -1:
             if np.may_share_memory(obj, other, max_work=10000):
                 raise AliasError(
                     "expected arguments that f writes into to be read through the argument only; got the caller's own "
-                    f"array of the same memory, which the write does not reach{where()}. Use the argument in its place, "
+                    f"array of the same memory, which the write does not reach{where()}. Use the argument instead, "
                     "or write into a copy, x.copy()"
                 )
         level = level.outer

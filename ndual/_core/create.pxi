@@ -221,7 +221,7 @@ cdef tuple _READ_ONLY = ("read-only", "writable", "write flag", "output array is
 
 
 cdef bint own_all(object obj) except -1:
-    """Whether arrays among nested arguments were the caller's memory, or read by the tape; they may be written to now."""
+    """Whether arrays among nested arguments were the caller's memory, or the tape reads them; now they are ours."""
     cdef bint found = False
     if type(obj) is NDualArray:
         if not ((<NDualArray>obj).buf.borrowed or (<NDualArray>obj).buf.reader >= 0) \

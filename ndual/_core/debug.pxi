@@ -1,4 +1,4 @@
-# What config(debug=True) looks at: every operation and rule, once its result is known. Numbers are arrays while it is on,
+# What config(debug=True) looks at: every operation and rule, once its result is known. Numbers are arrays then,
 # and no operation takes a short way, so that each of them comes through here.
 
 # Rows that pick an operand: what they do not pick has no part in the derivative, infinite or not.

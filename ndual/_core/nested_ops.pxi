@@ -69,7 +69,10 @@ cdef object launch_nested(Row row, list operands, Level level, object dtype):
         x = <NDualArray>o
         if x.buf.level is level:
             values_.append(lower(x))
-            lanes_.append(None if level.recorder is not None else lanes_of(x) if x.device_v is None else peeled(<NDualArray>x.device_t))
+            if level.recorder is not None:
+                lanes_.append(None)
+            else:
+                lanes_.append(lanes_of(x) if x.device_v is None else peeled(<NDualArray>x.device_t))
         else:
             values_.append(unbox(x) if x.flags_ & NSCALAR else x)
             lanes_.append(None)

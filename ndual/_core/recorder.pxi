@@ -187,8 +187,8 @@ cdef NDualArray mirror(NDualArray base, NDualArray x):
     return mirrored(base, x.ndim_, x.shape_, x.vs, x.voff, x.typenum, x.itemsize_)
 
 
-cdef NDualArray mirrored(NDualArray base, int ndim, const Py_ssize_t* shape, const Py_ssize_t* strides, Py_ssize_t offset,
-                         int typenum, int item):
+cdef NDualArray mirrored(NDualArray base, int ndim, const Py_ssize_t* shape, const Py_ssize_t* strides,
+                         Py_ssize_t offset, int typenum, int item):
     cdef NDualArray y, t = None
     cdef Py_ssize_t lane_shape[64]
     cdef Py_ssize_t lane_strides[64]
@@ -263,7 +263,7 @@ cdef NDualArray view_of(NDualArray x, cnp.ndarray v):
 
 
 cdef NDualArray derived(NDualArray x, object value):
-    """The array whose value NumPy made of that of x without computing: a view of x, or a copy in another type or order."""
+    """The array whose value NumPy made of that of x without computing: a view, or a copy in another type or order."""
     cdef NDualArray y
     if x.device_v is None and isinstance(value, np.ndarray) and np.may_share_memory(value, values(x)) \
             and not x.flags_ & NSCALAR:
@@ -294,7 +294,8 @@ def lift_traced(value, Level level not None):
     turn(level)
     if PyFloat_Check(value) and nd_tls.scalar != NULL:
         return noted(PyFloat_AS_DOUBLE(value), ND_NODE_NONE, 0, ND_NODE_NONE, 0)
-    if cnp.PyArray_CheckExact(value) and cnp.PyArray_ISCARRAY(<cnp.ndarray>value) and cnp.PyArray_NDIM(<cnp.ndarray>value) \
+    if cnp.PyArray_CheckExact(value) and cnp.PyArray_ISCARRAY(<cnp.ndarray>value) \
+            and cnp.PyArray_NDIM(<cnp.ndarray>value) \
             and carries(cnp.PyArray_TYPE(<cnp.ndarray>value)):
         x = lazy_array(<cnp.ndarray>value, level, True)
         x.buf.traced = True
@@ -355,8 +356,9 @@ cdef NDualArray twin(NDualArray x):
     return y
 
 
-cdef int run_pull(Row row, int typenum, int nin, const char** x, const Py_ssize_t** xs, const char* y, const Py_ssize_t* ys,
-                  const char* w, const Py_ssize_t* ws, const nd_shadow* to, int ndim, const Py_ssize_t* shape) except -1:
+cdef int run_pull(Row row, int typenum, int nin, const char** x, const Py_ssize_t** xs, const char* y,
+                  const Py_ssize_t* ys, const char* w, const Py_ssize_t* ws, const nd_shadow* to, int ndim,
+                  const Py_ssize_t* shape) except -1:
     """The pullback of a row; see nd_pull."""
     cdef nd_in ins[3]
     cdef int i
