@@ -3,7 +3,6 @@
 from ndual import errors
 from ndual._core.include import get_include
 from ndual.api import derivative, grad, jacfwd, jacobian, jacrev, jvp, stop_gradient, value_and_grad
-from ndual.checkpoint import checkpoint
 from ndual.config import config
 from ndual.errors import (
     AliasError,
@@ -25,6 +24,7 @@ from ndual.frontend.dispatch import install as _install
 from ndual.frontend.lift import lift
 from ndual.prepare import prepare_derivative, prepare_gradient, prepare_jacobian
 from ndual.pullback import linearize, vjp
+from ndual.recompute import checkpoint
 from ndual.second import hessian, hvp, prepare_hessian
 from ndual.trace import TraceTable, trace_table
 

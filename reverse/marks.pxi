@@ -118,6 +118,8 @@ cdef tuple row_of(Entry entry, Mark mark, set held):
             results.append(shape_of(<NDualArray>x))
     kept = saved_by(entry)
     for i, x in enumerate(targets_of(entry)):
+        if type(entry) is MapEntry and i == (<MapEntry>entry).called.nin:
+            break                # what follows is a partial that was kept
         if type(x) is not NDualArray and type(entry) is not RuleEntry and i < len(kept):
             x = kept[i]
         if type(x) is NDualArray:

@@ -46,11 +46,18 @@ cdef class Tape(Recording):
     cdef int walk(self, bint once) except -1:
         """All nodes from the last to the first; `once` gives back what an entry held as soon as it is done."""
         cdef PyObject* former = state().swept
+        cdef PyObject* at = state().level
+        cdef Level outer = self.level.outer
+        cdef bint compared = state().compared, seen = outer is not None and outer.seen
         state().swept = <PyObject*>self.level
         try:
             return self.pull_all(once)
         finally:
             state().swept = former
+            if outer is not None:        # what formulas look at is no comparison of the user's
+                outer.seen = seen
+                if state().level == <PyObject*>outer:
+                    state().compared = compared if at == <PyObject*>outer else seen
 
     cdef int pull_all(self, bint once) except -1:
         cdef Py_ssize_t i

@@ -35,7 +35,7 @@ ROOMS = {
     "second": {"errors", "outputs", "plan", "api", "prepare"},
     "trace": {"errors", "_core", "outputs", "plan"},
     "testing": {"errors", "_core", "config", "frontend", "rules", "api", "reverse"},
-    "checkpoint": {"errors", "_core", "outputs", "plan", "reverse"},
+    "recompute": {"errors", "_core", "outputs", "plan", "reverse"},
     "numpy": {"frontend"},
     "scipy": {"errors", "_core", "config", "structure", "outputs", "chunk", "plan", "api", "prepare", "second"},
     "job": {"", "scipy"},

@@ -195,6 +195,7 @@ def test_a_table_of_operations():
     first = traced.__code__.co_firstlineno
     assert [row.line - first for row in table.rows[:3]] == [1, 1, 2]
     assert all(row.file == __file__ and row.function == "traced" for row in table.rows)
+    assert table.rows[0].operands == ((100,),)
     assert table.rows[1].operands == ((100,), (100,))
     assert table.rows[1].results == ((100,),)
     assert table.rows[1].dtype == np.float64

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import warnings
 
 import numpy as np
 import pytest
@@ -231,3 +232,13 @@ def test_aux_in_reverse():
     found, aux = ndual.hessian(lambda x: (np.sum(x**3), "aux"), has_aux=True, mode="reverse")(X4)
     np.testing.assert_allclose(found, np.diag(6 * X4), rtol=1e-14)
     assert aux == "aux"
+
+
+@pytest.mark.parametrize("mode", ["forward", "reverse", "auto"])
+def test_formulas_that_look_at_values_are_no_comparisons_of_the_user(mode):
+    def f(x):
+        return np.zeros(2) @ np.array([x[0] ** 2 + x[1] ** 2, x[0] * x[1]])
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        np.testing.assert_array_equal(ndual.hessian(f, mode=mode)(np.array([0.5, 0.5])), np.zeros((2, 2)))
