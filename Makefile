@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-SOURCES := pyproject.toml setup.py $(wildcard ndual/_core/*.pyx ndual/_core/*.pxi ndual/_core/*.pxd ndual/_core/*.py ndual/_core/src/* ndual/rules/*.py)
+SOURCES := pyproject.toml setup.py $(wildcard reverse/*.p* ndual/_core/*.pyx ndual/_core/*.pxi ndual/_core/*.pxd ndual/_core/*.py ndual/_core/src/* ndual/rules/*.py)
 
 .PHONY: run test real lint bench docs clean
 
@@ -26,8 +26,8 @@ lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy -p ndual
-	$(BIN)/python -m mypy.stubtest --concise --mypy-config-file pyproject.toml ndual._core._dual ndual.frontend._gate ndual.frontend._methods
-	PATH="$(CURDIR)/$(BIN):$$PATH" cython-lint ndual  # it calls pycodestyle by name
+	$(BIN)/python -m mypy.stubtest --concise --mypy-config-file pyproject.toml ndual._core._dual ndual.reverse._tape ndual.frontend._gate ndual.frontend._methods
+	PATH="$(CURDIR)/$(BIN):$$PATH" cython-lint ndual reverse  # it calls pycodestyle by name
 
 bench: $(STAMP)
 	$(BIN)/python asv_bench/compare.py

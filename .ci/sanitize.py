@@ -13,7 +13,14 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-SUBSET = ("tests/core", "tests/test_api.py", "tests/test_prepare.py")
+SUBSET = (
+    "tests/core",
+    "tests/test_api.py",
+    "tests/test_prepare.py",
+    "tests/test_reverse_api.py",
+    "tests/test_reverse_errors.py",
+    "tests/test_reverse_memory.py",
+)
 INNER = 6  # frames: deeper ones only say that the interpreter was called from us
 WORKLOAD = """
 import os, sys; sys.path.insert(0, ".ci")

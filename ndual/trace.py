@@ -84,7 +84,8 @@ class TraceTable:
         forward, backward = (sum(getattr(row, key) for row in self.rows) for key in ("forward", "backward"))
         text.append(
             f"{len(self.rows)} operations: forward {_time(forward)}, backward {_time(backward)}, all "
-            f"{_time(self.seconds)}; {_bytes(self.nbytes)} kept, {_bytes(self.copied)} copied, {self.snapshots} snapshots"
+            f"{_time(self.seconds)}; {_bytes(self.nbytes)} kept, "
+            f"{_bytes(self.copied)} copied, {self.snapshots} snapshots"
         )
         return "\n".join(text)
 

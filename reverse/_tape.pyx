@@ -3,7 +3,8 @@
 """The tape: what a level that records keeps of its operations, and the sweep that takes cotangents back through them.
 
 A dual array of such a level is a view of a buffer whose lanes are its shadow, the memory of its cotangent: a view of
-the value is the same view of the shadow. Numbers are nodes of a list; arrays are entries beside it, in one order with them.
+the value is the same view of the shadow. Numbers are nodes of a list; arrays are entries beside it, in one order with
+them.
 """
 cdef extern from "ndual_kernels.h":
     enum: ND_COEF_NONE, ND_COEF_ZERO, ND_COEF_ONE, ND_COEF_NEG, ND_COEF_X0, ND_COEF_X1

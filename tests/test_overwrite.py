@@ -116,3 +116,18 @@ def test_axes_as_an_array():
 
     x = np.array([1.0, 2.0, 3.0])
     np.testing.assert_allclose(ndual.grad(f)(x), W.T @ x**2 + 2 * x * (W @ x) + 1)
+
+
+@pytest.mark.parametrize("mode", ["forward", "reverse"])
+def test_overlapping_writes_into_a_reversed_argument(mode):
+    """NumPy copies in the order of the memory here, and so must the derivative."""
+    b = np.arange(1.0, 7.0)[::-1].copy()[::-1]
+    w = np.arange(6.0)
+
+    def f(b):
+        b[::2] = b[:3]
+        return np.sum(b * w)
+
+    want = [np.array(f(np.eye(6)[k][::-1].copy()[::-1])) for k in range(6)]  # f is linear
+    for chunk in (None, 1, 4) if mode == "forward" else (None,):
+        np.testing.assert_array_equal(ndual.grad(f, mode=mode, chunk_size=chunk)(b), want)

@@ -47,8 +47,6 @@ def test_reshapes_in_either_order(order, make):
 
     for mode in MODES:
         np.testing.assert_array_equal(ndual.grad(f, mode=mode)(x), want)
-    if order == "A" and not (x.flags.c_contiguous or x.flags.f_contiguous):
-        return  # an inner call copies an active argument without its direction, in which order "A" would read it
     for inner, outer in itertools.product(MODES, repeat=2):
         second = ndual.grad(lambda x, inner=inner: np.sum(ndual.grad(cubed, mode=inner)(x)), mode=outer)(x)
         np.testing.assert_allclose(second, 6 * x * want, rtol=1e-14)

@@ -49,7 +49,10 @@ cdef extern from "ndual_objects.h":
     void nd_codual_dealloc(PyObject*) noexcept
     int nd_push(nd_freelist*, PyObject*)
 
-cdef extern from "ndual_state.h":
+cdef extern from *:
+    """
+    static ND_THREAD nd_state nd_tls;
+    """
     nd_state nd_tls
 
 cdef extern from "ndual_kernels.h":

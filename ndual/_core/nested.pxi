@@ -247,6 +247,14 @@ cdef object like_nested(NDualArray x, bint zeros):
     return at_level(value, x.buf.level)
 
 
+cdef NDualArray copy_laid(NDualArray x):
+    """A copy in the order and the direction of the cells of x, which decide what is a view of it."""
+    cdef tuple backwards = tuple([slice(None, None, -1 if step < 0 else 1) for step in plain_value(x, False).strides])
+    if not x.ndim_:
+        return copy_array(x, "K")
+    return getitem(copy_array(getitem(x, backwards), "K"), backwards)
+
+
 cdef object borrow_nested(object value, object tangent, Level level):
     """The caller's arrays, duals of outer levels among them, as a dual array that leaves them as they are."""
     cdef NDualArray v
@@ -256,7 +264,7 @@ cdef object borrow_nested(object value, object tangent, Level level):
         return unbox(adopt_nested(value, t, level, None, -1))
     if type(value) is NDualArray:
         check_level((<NDualArray>value).buf.level)
-        v = at_level(copy_array(<NDualArray>value, "K"), level.outer)
+        v = at_level(copy_laid(<NDualArray>value), level.outer)
     else:
         value = np.asarray(value)
         if value is not owned(value) and value.flags.writeable:

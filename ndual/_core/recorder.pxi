@@ -279,7 +279,7 @@ def lift_traced(value, Level level not None):
     cdef NDualArray x
     if level.outer is not None:
         if is_dual_object(value):
-            value = copy_array(as_dual_array(value), "K")
+            value = copy_laid(as_dual_array(value))
         else:
             value = np.asarray(value)
             if value is not owned(value) and value.flags.writeable:

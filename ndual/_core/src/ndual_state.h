@@ -28,6 +28,4 @@ typedef struct nd_state {
     int copy_constants;       /* copy plain arrays that a tape reads, instead of making them read-only */
     int compared;             /* an active value of the level at hand was compared */
 } nd_state;
-
-static ND_THREAD nd_state nd_tls;
 #endif
