@@ -187,7 +187,7 @@ cdef int check_alias(str name, NDualArray x, NDualArray y) except -1:
     elif x.device_v is not None:
         lanes_shared = shares_cells(plain_value(x.device_t, False), plain_value(y.device_t, False))
     else:
-        lanes_shared = shares_cells(lanes_of(x), lanes_of(y))
+        lanes_shared = shares_cells(lane_range(x, x.buf.lo, x.buf.hi), lane_range(y, y.buf.lo, y.buf.hi))
     if values_shared != lanes_shared:
         raise AliasError(
             f"expected the derivative of {name} to share memory with that of its argument where the value does; got "
