@@ -153,7 +153,7 @@ def rule(monkeypatch):
     ("vjp", "said"),
     [
         (lambda xp, w, y, x, **rest: (np.sum(w),), r"shape of its operand, \(3,\); got \(\)"),
-        (lambda xp, w, y, x, **rest: (2 * w.astype(np.float32),), "type of its operand, float64; got float32"),
+        (lambda xp, w, y, x, **rest: (2 * w.astype(np.float32),), "of its operand's type, float64; got float32"),
     ],
 )
 def test_cotangents_of_another_shape_or_type(rule, vjp, said):
