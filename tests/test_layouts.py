@@ -148,3 +148,16 @@ def test_reverse_of_masks_of_stretched_views():
     w = np.arange(6.0).reshape(3, 2)
     f = lambda x: np.sum(np.broadcast_to(x * 1.0, (3, 2))[w > 0] * w[w > 0])  # noqa: E731
     np.testing.assert_array_equal(ndual.grad(f, mode="reverse")(np.ones((3, 1))), [[1.0], [5.0], [9.0]])
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_overlapping_copies_in_arguments_that_lie_backwards(mode):
+    """NumPy copies cell after cell here, so that the direction in memory shows; lanes lie in that of the values."""
+
+    def f(b):
+        b[::2] = b[:3]
+        return b
+
+    b = np.arange(1.0, 7.0)[::-1]
+    want = np.stack([f(row[::-1].copy()[::-1]) for row in np.eye(6)], -1)
+    np.testing.assert_array_equal(ndual.jacobian(f, mode=mode)(b), want)

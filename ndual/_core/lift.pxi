@@ -42,7 +42,7 @@ cdef inline bint direct_memory(cnp.ndarray a) noexcept:
         return False
     if cnp.PyArray_IS_C_CONTIGUOUS(a):
         return True
-    return cnp.PyArray_NDIM(a) == 1 and cnp.PyArray_STRIDE(a, 0) != 0
+    return cnp.PyArray_NDIM(a) == 1 and cnp.PyArray_STRIDE(a, 0) > 0
 
 
 cdef NDualArray lift_lane(cnp.ndarray v, cnp.ndarray t, Level level):
