@@ -161,3 +161,19 @@ def test_overlapping_copies_in_arguments_that_lie_backwards(mode):
     b = np.arange(1.0, 7.0)[::-1]
     want = np.stack([f(row[::-1].copy()[::-1]) for row in np.eye(6)], -1)
     np.testing.assert_array_equal(ndual.jacobian(f, mode=mode)(b), want)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("ufunc", [np.add, np.multiply])
+def test_constants_written_over_what_moves(mode, ufunc):
+    """Rows long enough for NumPy's loop to take each at once: nothing of the lanes below is left."""
+    ones = np.ones((10, 30))
+
+    def f(x):
+        y = x * 1.0
+        ufunc(ones[:5], ones[:5], out=y[::-2])
+        return np.sum(y * 3.0)
+
+    want = np.full((10, 30), 3.0)
+    want[1::2] = 0.0
+    np.testing.assert_array_equal(ndual.grad(f, mode=mode)(ones), want)

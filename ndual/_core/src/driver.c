@@ -181,7 +181,7 @@ static void nd_walk(nd_plan *p, nd_work *w, const nd_in *in, const nd_out *out, 
         w->kinds[j] = p->kind[j] | (s.t[j]->stride[inner] == 0 ? ND_SCALAR_TANGENT : 0);
     nd_block spread[ND_MAXIN];
     ptrdiff_t index[ND_MAXDIM] = {0};
-    int plain = nd_plain(p);
+    int plain = nd_plain(p) && !(s.out && p->windows.count); /* lanes of an output without terms become zero */
     w->steps[p->nin] = p->size;
     intptr_t count = g.shape[inner];
     for (;;) {
