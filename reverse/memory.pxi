@@ -49,7 +49,7 @@ cdef bint marks_any(object marks, NDualArray x, int itemsize) except -1:
     """Whether a cell of an array is marked; true where that is not known."""
     if x.itemsize_ != itemsize or x.voff % itemsize:
         return True
-    return marks_of(marks, x).any()
+    return x.size_ > 0 and marks_of(marks, x).any()    # an empty view may lie behind the last cell
 
 
 cdef NDualArray saved(Entry entry, int place):

@@ -16,8 +16,9 @@ from ndual import _core
 
 sys.path.insert(0, str(Path(__file__).parent))  # programs_*.py, which several files share
 
-hypothesis.settings.register_profile("usual", max_examples=60, deadline=None)
-hypothesis.settings.register_profile("deep", max_examples=3000, deadline=None)
+# The same programs and numbers in every run, so that a change is judged by what it changes.
+hypothesis.settings.register_profile("usual", max_examples=60, deadline=None, derandomize=True)
+hypothesis.settings.register_profile("deep", max_examples=3000, deadline=None, derandomize=True)
 hypothesis.settings.load_profile(os.environ.get("NDUAL_TEST_PROFILE", "usual"))
 
 WIDTH = 3

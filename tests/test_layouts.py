@@ -177,3 +177,18 @@ def test_constants_written_over_what_moves(mode, ufunc):
     want = np.full((10, 30), 3.0)
     want[1::2] = 0.0
     np.testing.assert_array_equal(ndual.grad(f, mode=mode)(ones), want)
+
+
+def test_reverse_of_writes_beside_what_is_kept():
+    """Views that a function of NumPy made of constants may be written to, and empty ones are in nobody's way."""
+
+    def f(x):
+        v = np.cosh(np.zeros((4, 2)))
+        y = x * v.T
+        np.expand_dims(v, 1)[0] = 3.0
+        w = x[0, :1] * 2.0
+        z = w[1:] * w[1:]
+        w[[-1, -1]] = y[0, 0]
+        return np.sum(y) + np.sum(z) + np.sum(w)
+
+    np.testing.assert_array_equal(ndual.grad(f, mode="reverse")(np.ones((1, 4))), [[3.0, 2.0, 2.0, 2.0]])

@@ -280,7 +280,7 @@ cdef object view_among(cnp.ndarray v, object sources, int depth):
                 y.vs[i] = y.ts[i] = cnp.PyArray_STRIDE(v, i)
                 if y.vs[i] == 0 and y.shape_[i] > 1:
                     y.flags_ |= NREADONLY
-            if not cnp.PyArray_ISWRITEABLE(v) and not x.buf.borrowed:
+            if not cnp.PyArray_ISWRITEABLE(v) and not x.buf.borrowed and x.buf.reader < 0:
                 y.flags_ |= NREADONLY
             update_flags(y)
             return y
