@@ -284,6 +284,8 @@ def order(d):
     )
     if "median" in call and d.family.smooth:
         return None
+    if "argm" in call:
+        return f"#? distinct({x if d.env[x].ndim == 1 else f'{x}[:, 0]'}, 0)\n{d.new()} = {call}"
     return f"#? distinct({x}, {axis if 'axis=None' not in call else None})\n{d.new()} = {call}"
 
 
