@@ -1,7 +1,7 @@
 """Types of the tape. What it hands out is `Any`: arrays or numbers one level down."""
 
 from collections.abc import Callable, Iterable
-from typing import Any, Self
+from typing import Any, Self, final
 
 from typing_extensions import disjoint_base
 
@@ -9,7 +9,7 @@ from ndual._core._dual import Level, NDualArray, Recorder, Run
 
 __test__: dict[str, str]
 
-@disjoint_base
+@final
 class Tape(Recorder):
     """The record of one run of a function in reverse mode."""
 
