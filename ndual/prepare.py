@@ -22,6 +22,7 @@ class Prepared:
     """What the prepared objects share. One call at a time: use :meth:`clone` for other threads."""
 
     what = ""
+    inner = ""  # the mode of the gradient that a Hessian is the derivative of
 
     def __init__(self, plan: Plan, progress: bool = False) -> None:
         self._plan = plan
@@ -32,15 +33,19 @@ class Prepared:
 
     def clone(self) -> Self:
         """The same, with buffers of its own."""
-        return type(self)(self._plan.clone(), self._progress)
+        other = type(self)(self._plan.clone(), self._progress)
+        other.inner = self.inner
+        return other
 
     def __repr__(self) -> str:
         run, f = self._plan.run, self._plan.f
         name = getattr(f, "__qualname__", None) or repr(f)
+        inside = f", gradient {self.inner}" if self.inner else ""
         if self._plan.reverse:
             return f"<prepared {self.what} of {name}: mode reverse, passes 1, tape {run.nbytes} bytes>"
         return (
-            f"<prepared {self.what} of {name}: mode forward, chunk {run.width}, passes {run.passes}, "
+            f"<prepared {self.what} of {name}: mode forward{inside}, chunk {run.width}, "
+            f"passes {run.passes}, "
             f"{run.nbytes} bytes>"
         )
 

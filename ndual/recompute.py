@@ -173,7 +173,7 @@ class _Call:
     def _pull(self, ws: list[Any], *kept: Any) -> list[Any]:
         """The cotangents of the active leaves, from a run with a tape of its own."""
         run = importlib.import_module("ndual.reverse.run")
-        again = _Again(self, kept, run.Tape(run.RULES, run.TRANSPOSES))
+        again = _Again(self, kept, run.new_tape())
         places = tuple(range(len(again.actives)))
         plan = Plan(again, tuple(kept[i] for i in again.actives), places, Outputs("jacobian"), mode="reverse")
         present = GlobalRandom()

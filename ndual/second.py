@@ -222,7 +222,10 @@ def prepare_hessian(
     chosen, chunk_size = _prepare(f, argnums, mode, chunk_size, "prepare_hessian")
     if not example_args:
         raise ArgumentValueError("prepare_hessian expects example arguments after the function; got none")
-    gradient = _gradient(f, chosen, False, _inner(mode, FEW_INPUTS, example_args, chosen), chunk_size)
+    inner = _inner(mode, FEW_INPUTS, example_args, chosen)
+    gradient = _gradient(f, chosen, False, inner, chunk_size)
     plan = Plan(gradient, example_args, chosen, Outputs("hessian"), chunk_size=chunk_size)
     plan.refuse_complex()
-    return PreparedHessian(plan)
+    prepared = PreparedHessian(plan)
+    prepared.inner = inner
+    return prepared

@@ -7,13 +7,14 @@ forward mode. Only what a pullback reads is kept: of an operand that enters line
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
 from ndual import _core
 from ndual._core import forward
 from ndual._core.nested import call
+from ndual.reverse._tape import Tape
 from ndual.rules import registry
 from ndual.rules.registry import Bilinear, Linear, Rule, Structured
 from ndual.rules.support import array_of, sum_of_products
@@ -190,4 +191,7 @@ RULES: dict[type[Rule], Callable[..., Any]] = {
     Structured: _structured,
 }
 
-TRANSPOSES = cast(Bilinear, registry.RULES["numpy.matmul"]).transposes
+
+def tape() -> Tape:
+    """A fresh tape for one run of a function."""
+    return Tape(RULES, registry.RULES["numpy.matmul"])

@@ -185,10 +185,14 @@ cdef class FormEntry(Entry):
                 if self.real:
                     g = self.share(tape, x, y, i, w)
                 else:
-                    g = tape.row_cotangent(self.storage, self.row.spec, self.row.ufunc, x, y, i, w)
+                    g = self.form(tape, x, y, i, w)
                 if g is not None:
                     add_array(<NDualArray>target, tape, g)
         return 0
+
+    cdef object form(self, Tape tape, list x, object y, Py_ssize_t i, object w):
+        """The cotangent of operand `i` by the row's NumPy form, in the shape of the result."""
+        return at_home(tape, self.storage.pull, (self.row.spec, self.row.ufunc, x, y, i, w))
 
     cdef object share(self, Tape tape, list x, object y, Py_ssize_t i, object w):
         """The cotangent of operand `i`, by the operators of the level below."""
@@ -204,14 +208,8 @@ cdef class FormEntry(Entry):
         if self.row is SQUARE:
             return self.times(x[0], self.times(2.0, w))
         if coef == ND_COEF_NONE:
-            return tape.row_cotangent(self.storage, self.row.spec, self.row.ufunc, x, y, i, w)
-        former = _dual.go_home(tape.level.outer)
-        try:
-            with np.errstate(all="ignore"):
-                factor = self.storage.partial(self.row.spec, i, tuple(x), y)
-        finally:
-            _dual.go_home(former)
-        return self.times(factor, w)
+            return self.form(tape, x, y, i, w)
+        return self.times(at_home(tape, self.storage.partial, (self.row.spec, i, tuple(x), y)), w)
 
     cdef object times(self, object a, object b):
         """A product in which zero times anything is zero: the kernels' own for arrays of one level."""
@@ -285,7 +283,7 @@ cdef class RuleEntry(Entry):
 
     cdef str label
     cdef object function, forward    # the latter as the rule of forward mode: tangents of results from those of targets
-    cdef list outputs, saved, targets, zeros
+    cdef list outputs, saved, targets
     cdef bint always
 
     cdef str name(self):
@@ -314,6 +312,20 @@ cdef class RuleEntry(Entry):
         return 0
 
 
+cdef object at_home(Tape tape, function, tuple args):
+    """A call whose own arrays belong to the derivative around this one."""
+    cdef object former
+    if tape.level.outer is None:
+        with np.errstate(all="ignore"):
+            return function(*args)
+    former = _dual.go_home(tape.level.outer)
+    try:
+        with np.errstate(all="ignore"):
+            return function(*args)
+    finally:
+        _dual.go_home(former)
+
+
 cdef object lower_kept(NDualArray x, Tape tape):
     return lower(x) if x.buf.level is tape.level else x
 
@@ -321,18 +333,22 @@ cdef object lower_kept(NDualArray x, Tape tape):
 cdef int pull_product(Tape tape, object a, object b, NDualArray ta, NDualArray tb, object w) except -1:
     """The cotangents of two factors of one or two axes; a and b are what is read of them."""
     if ta is not None:
-        b = values(<NDualArray>b) if type(b) is NDualArray else b
+        b = plain_factor(b)
         if ta.ndim_ == 2 and b.ndim == 2:
             add_product(tape, ta, w, b.T, 0, b)
         else:
-            add_array(ta, tape, tape.transposes[0](np, w, like(ta), b))
+            add_array(ta, tape, tape.product.transposes[0](np, w, like(ta), b))
     if tb is not None:
-        a = values(<NDualArray>a) if type(a) is NDualArray else a
+        a = plain_factor(a)
         if tb.ndim_ == 2 and a.ndim == 2:
             add_product(tape, tb, a.T, w, 1, a)
         else:
-            add_array(tb, tape, tape.transposes[1](np, w, a, like(tb)))
+            add_array(tb, tape, tape.product.transposes[1](np, w, a, like(tb)))
     return 0
+
+
+cdef inline object plain_factor(object factor):
+    return values(<NDualArray>factor) if type(factor) is NDualArray else factor
 
 
 cdef object like(NDualArray x):
@@ -344,18 +360,20 @@ cdef int add_product(Tape tape, NDualArray to, object left, object right, int pl
     """Add left @ right to a shadow, written straight into it if it is the first; zero times anything is zero."""
     cdef bint first = False
     cdef object t, total
-    if overlapping(to):
-        add_array(to, tape, np_matmul(left, right))
-        return 0
-    shadow(to, tape, &first)
-    t = shadow_array(to, tape)
-    g = np_matmul(left, right, t) if first else np_matmul(left, right)
-    total = np_add.reduce(g, None)
+    cdef bint apart = not overlapping(to)
+    if apart:
+        shadow(to, tape, &first)
+        t = shadow_array(to, tape)
+    with np.errstate(all="ignore"):  # warnings belong to the value alone
+        g = np_matmul(left, right, t) if first else np_matmul(left, right)
+        total = np_add.reduce(g, None)
     if not total - total == 0:       # the rule decides
         w = right if place else left
-        g = tape.transposes[place](np, w, other if place else like(to), like(to) if place else other)
+        g = tape.product.transposes[place](np, w, other if place else like(to), like(to) if place else other)
         if first:
             t[...] = g
-    if not first:
+    if not apart:
+        add_array(to, tape, g)
+    elif not first:
         np_add(t, g, t)
     return 0

@@ -16,7 +16,7 @@ cdef class Keeper(Recorder):
     cdef dict copies         # the last copy of each plain array that entries read, by its identity
     cdef readonly Py_ssize_t snapshots    # values that were copied since something overwrote them
     cdef readonly Py_ssize_t copied       # their bytes, and those of copies of plain arrays
-    cdef list twins          # those made last
+    cdef list twins          # those made last, or None
     cdef note* notes
     cdef Py_ssize_t noted_, notes_room
     cdef Py_ssize_t sweep
@@ -24,18 +24,17 @@ cdef class Keeper(Recorder):
     cdef Py_ssize_t adjoint_room
     cdef readonly Level level
     cdef readonly dict rules     # how each kind of rule is applied
-    cdef tuple transposes        # of a matrix product
+    cdef object product          # the rule of matrix products
     cdef public bint owns        # it reads nothing after the run that others may write to
     cdef object __weakref__
 
-    def __cinit__(self, dict rules, tuple transposes):
+    def __cinit__(self, dict rules, product):
         self.rules = rules
-        self.transposes = transposes
+        self.product = product
         self.entries = []
         self.buffers = []
         self.frozen = {}
         self.copies = {}
-        self.twins = [None] * 64
 
     def __del__(self):
         thaw(self.frozen)
@@ -61,7 +60,9 @@ cdef class Keeper(Recorder):
             return x
         # A loop takes the same views again and again.
         place = ((<size_t><PyObject*>x.buf >> 4) ^ <size_t>(x.voff >> 3) ^ <size_t>x.size_) & 63
-        if type(self.twins[place]) is NDualArray:
+        if self.twins is None:
+            self.twins = [None] * 64
+        elif type(self.twins[place]) is NDualArray:
             y = <NDualArray>self.twins[place]
             if y.buf is x.buf and same_view(y, x) and y.flags_ == x.flags_ | NTWIN:
                 return y

@@ -30,12 +30,14 @@ cdef int push_all(Tape tape, list leaves, list tangents) except -1:
                 t[i] = w
         elif node.a == ND_NODE_LOAD:
             buf = <Buffer>tape.buffers[node.b]
-            t[i] = (<double*>(cells_of(buf, tape) + node.at))[0] if buf.sweep == tape.sweep and buf.lanes != NULL else 0
+            t[i] = 0
+            if buf.sweep == tape.sweep and buf.lanes != NULL:
+                t[i] = (<double*>(cells_of(buf, tape, True) + node.at))[0]
         elif node.a == ND_NODE_STORE:
             buf = <Buffer>tape.buffers[node.b]
             w = t[node.from_] if node.from_ >= 0 else 0
             if w != 0 or (buf.sweep == tape.sweep and buf.lanes != NULL):
-                (<double*>(cells_of(buf, tape) + node.at))[0] = w
+                (<double*>(cells_of(buf, tape, True) + node.at))[0] = w
         else:
             push(<Entry>tape.entries[node.b], tape)
     return 0
@@ -131,20 +133,6 @@ cdef int push_form(FormEntry entry, Tape tape) except -1:
     return put(entry.out, tape, None if found is None else same_type(entry.out, found))
 
 
-cdef object at_home(Tape tape, function, tuple args):
-    """A call whose own arrays belong to the derivative around this one."""
-    cdef object former
-    if tape.level.outer is None:
-        with np.errstate(all="ignore"):
-            return function(*args)
-    former = _dual.go_home(tape.level.outer)
-    try:
-        with np.errstate(all="ignore"):
-            return function(*args)
-    finally:
-        _dual.go_home(former)
-
-
 cdef int push_rule(RuleEntry entry, Tape tape) except -1:
     cdef list found = [None] * len(entry.outputs)
     ts = [tangent_of(<NDualArray>t, tape) for t in entry.targets]
@@ -174,8 +162,8 @@ cdef int push_scatter(Entry entry, Tape tape) except -1:
 cdef int push_product(Entry entry, Tape tape) except -1:
     cdef object a = tangent_of(entry.t0, tape), b = tangent_of(entry.t1, tape), found = None
     if a is not None:
-        found = np.matmul(a, values(<NDualArray>entry.s1) if type(entry.s1) is NDualArray else entry.s1)
+        found = tape.product.lanes(np, a[None], plain_factor(entry.s1), True, False)[0]
     if b is not None:
-        t = np.matmul(values(<NDualArray>entry.s0) if type(entry.s0) is NDualArray else entry.s0, b)
+        t = tape.product.lanes(np, plain_factor(entry.s0), b[None], False, True)[0]
         found = t if found is None else found + t
     return put(entry.out, tape, found)

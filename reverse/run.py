@@ -11,7 +11,7 @@ import numpy as np
 
 from ndual import _core
 from ndual.reverse._tape import Tape, TapeRun
-from ndual.reverse.apply import RULES, TRANSPOSES
+from ndual.reverse.apply import tape as new_tape
 
 SPARE = 256 * 1024
 """Bytes of a tape that a function keeps from one call to the next, unless it was prepared for that."""
@@ -72,7 +72,7 @@ class ReverseRun(TapeRun):
 
     def fresh(self) -> Tape:
         """A tape of its own."""
-        return Tape(RULES, TRANSPOSES)
+        return new_tape()
 
     def several(self, done: Any, tape: Tape, progress: Any = range) -> tuple[Any, Any, bool, bool]:
         """The result of a sweep from that of :meth:`record`, whatever the output is."""

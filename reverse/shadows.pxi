@@ -109,24 +109,25 @@ cdef inline bint one_to_one(NDualArray x) noexcept:
 
 cdef char* shadow(NDualArray x, Tape tape, bint* fresh) except NULL:
     """The first cell of the shadow of a raw array, to add to. With `fresh` it may be unfilled, which is said there."""
-    cdef Buffer buf = x.buf
-    cdef bint absent = buf.sweep != tape.sweep
-    if buf.t == NULL or buf.lanes == NULL:
-        buf.lanes = pooled(buf.vbytes + 8, &buf.lanes_class)
-        buf.t = <char*>buf.lanes
-        absent = True
-    if absent:
+    if fresh != NULL:
+        fresh[0] = (x.buf.sweep != tape.sweep or x.buf.lanes == NULL) and one_to_one(x)
+        return cells_of(x.buf, tape, not fresh[0]) + x.voff
+    return cells_of(x.buf, tape, True) + x.voff
+
+
+cdef char* cells_of(Buffer buf, Tape tape, bint filled) except NULL:
+    """The shadow of a buffer, made if there is none; of zeros then if `filled`."""
+    if buf.sweep != tape.sweep or buf.lanes == NULL:
+        if buf.lanes == NULL:
+            buf.lanes = pooled(buf.vbytes + 8, &buf.lanes_class)
+            buf.t = <char*>buf.lanes
+        if filled:
+            memset(buf.t, 0, buf.vbytes)
         buf.sweep = tape.sweep
         buf.uniform = False
-        if fresh != NULL and one_to_one(x):
-            fresh[0] = True
-            return buf.t + x.voff
-        memset(buf.t, 0, buf.vbytes)
     elif buf.uniform:
         even(buf)
-    if fresh != NULL:
-        fresh[0] = False
-    return buf.t + x.voff
+    return buf.t
 
 
 cdef void even(Buffer buf) noexcept:
@@ -215,7 +216,7 @@ cdef object summed_to(object g, tuple shape):
     if g.shape == shape or g.ndim == 0:      # a number is one for every cell
         return g
     if extra < 0:
-        return np.broadcast_to(g, shape) if g.ndim == 0 else g.reshape(shape)
+        return g.reshape(shape)
     if extra > 0:
         g = g.sum(axis=tuple(range(extra)))
     axes = tuple([i for i in range(len(shape)) if shape[i] == 1 and g.shape[i] != 1])
@@ -226,7 +227,7 @@ cdef bint overlapping(NDualArray x) noexcept:
     """Whether two cells of an array may be one place in memory: windows, and what broadcasting stretched."""
     cdef Py_ssize_t strides[64]
     cdef Py_ssize_t shape[64]
-    cdef Py_ssize_t span, s, n
+    cdef Py_ssize_t span, s
     cdef int i, j, count = 0
     for i in range(x.ndim_):
         if x.shape_[i] > 1:

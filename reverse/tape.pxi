@@ -17,8 +17,8 @@ cdef class Tape(Recording):
         finally:
             state().swept = former
 
-    def tangent(self, x):
-        """The tangent of a result after a sweep, as an array or number of its own one level down."""
+    cpdef tangent(self, x):
+        """What a sweep left for an argument or result, as an array or number of its own one level down."""
         cdef NDualArray a
         if type(x) is CoDual:
             return np.float64(self.adjoint[(<CoDual>x).node])
@@ -66,7 +66,7 @@ cdef class Tape(Recording):
         cdef double* adjoint = self.adjoint
         cdef Buffer buf
         cdef double* cell
-        self.twins = [None] * 64     # shadows go with the last entry that names them
+        self.twins = None            # shadows go with the last entry that names them
         for i in range(self.tape.count - 1, -1, -1):
             node = &self.tape.node[i]
             if node.a >= -1:
@@ -80,11 +80,11 @@ cdef class Tape(Recording):
                 w = adjoint[i]
                 if w != 0:
                     buf = <Buffer>self.buffers[node.b]
-                    (<double*>(cells_of(buf, self) + node.at))[0] += w
+                    (<double*>(cells_of(buf, self, True) + node.at))[0] += w
             elif node.a == ND_NODE_STORE:
                 buf = <Buffer>self.buffers[node.b]
                 if buf.sweep == self.sweep and buf.lanes != NULL:
-                    cell = <double*>(cells_of(buf, self) + node.at)
+                    cell = <double*>(cells_of(buf, self, True) + node.at)
                     w = cell[0]
                     cell[0] = 0
                     if node.from_ >= 0:
@@ -125,17 +125,10 @@ cdef class Tape(Recording):
     cpdef gradient(self, x):
         """The cotangent of an argument after a sweep, as an array or number of its own one level down."""
         cdef NDualArray a
-        if type(x) is CoDual:
-            return np.float64(self.adjoint[(<CoDual>x).node])
-        a = <NDualArray>x
-        if a.device_v is None and a.buf.sweep == self.sweep and a.buf.lanes != NULL and own_memory(a):
-            return taken(a)
-        if absent(a, self):
-            value = np.zeros(shape_of(a), cnp.PyArray_DescrFromType(a.typenum))
-        else:
-            value = cotangent(a, self)
-            value = value.copy() if type(value) is NDualArray or not own_memory(a) else value
-        return value[()] if a.flags_ & NSCALAR else value
+        if type(x) is NDualArray and (<NDualArray>x).device_v is None and not absent(<NDualArray>x, self) \
+                and own_memory(<NDualArray>x):
+            return taken(<NDualArray>x)
+        return self.tangent(x)
 
     cpdef check(self, found):
         """A derivative, unless it hangs on a point that has none."""
@@ -151,7 +144,7 @@ cdef class Tape(Recording):
         self.copies.clear()
         self.entries.clear()
         self.buffers.clear()
-        self.twins = [None] * 64
+        self.twins = None
         self.books.clear()
         self.tape.count = 0
         self.noted_ = 0
@@ -210,31 +203,6 @@ cdef class Tape(Recording):
             error.add_note(READ_ONLY_NOTE)
         self.clear()
         return 0
-
-    cdef object row_cotangent(self, storage, row, ufunc, values, value, i, w):
-        """The cotangent of operand `i` of a row in its NumPy form, in the shape of the result."""
-        if self.level.outer is None:
-            with np.errstate(all="ignore"):
-                return storage.pull(row, ufunc, values, value, i, w)
-        former = _dual.go_home(self.level.outer)
-        try:
-            with np.errstate(all="ignore"):
-                return storage.pull(row, ufunc, values, value, i, w)
-        finally:
-            _dual.go_home(former)
-
-
-cdef inline char* cells_of(Buffer buf, Tape tape) except NULL:
-    if buf.sweep != tape.sweep or buf.lanes == NULL:
-        if buf.lanes == NULL:
-            buf.lanes = pooled(buf.vbytes + 8, &buf.lanes_class)
-            buf.t = <char*>buf.lanes
-        memset(buf.t, 0, buf.vbytes)
-        buf.sweep = tape.sweep
-        buf.uniform = False
-    elif buf.uniform:
-        even(buf)
-    return buf.t
 
 
 cdef object taken(NDualArray x):

@@ -86,7 +86,7 @@ cdef class GatherEntry(Entry):
             t = lower_shadow(self.t0, tape)
         else:
             t = shadow_array(self.t0, tape)
-        if masks_only(self.s0) and not overlapping(self.t0):
+        if masks_only(self.s0):
             t[self.s0] += g
         else:
             np_add.at(t, self.s0, g)

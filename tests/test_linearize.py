@@ -158,3 +158,12 @@ def test_bad_input(call, error, words):
     with pytest.raises(error, match=words) as caught:
         call()
     assert isinstance(caught.value, ndual.NdualError)
+
+
+def test_zero_times_infinity_in_a_product():
+    """A zero tangent annihilates an infinite factor, as in forward mode."""
+    B = np.array([[np.inf, 1.0], [2.0, 3.0]])
+    A, t = np.ones((1, 2)), np.array([[0.0, 1.0]])
+    _, push = ndual.linearize(lambda A: A @ B, A)
+    assert_array_equal(push(t), [[2.0, 3.0]])
+    assert_array_equal(push(t), ndual.jvp(lambda A: A @ B, (A,), (t,))[1])

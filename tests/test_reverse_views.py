@@ -76,3 +76,15 @@ def test_each_row_of_a_jacobian_has_memory_of_its_own():
     for mode in MODES:
         got = ndual.jacobian(lambda x: x / np.sqrt(np.sum(x**2) + 1e-30), mode=mode)(np.zeros(3))
         np.testing.assert_allclose(got, 1e15 * np.eye(3))
+
+
+def test_zero_times_infinity_in_a_product_of_windows():
+    """Windows of one array as a factor: a zero cotangent annihilates the infinity of the other one."""
+    B = np.array([[np.inf, 1.0], [2.0, 3.0]])
+    w = np.array([[0.0, 1.0], [0.0, 1.0]])
+
+    def f(x):
+        return np.sum(np.lib.stride_tricks.sliding_window_view(x, 2) @ B * w)
+
+    for mode in MODES:
+        np.testing.assert_array_equal(ndual.grad(f, mode=mode)(np.ones(3)), [1.0, 4.0, 3.0])

@@ -242,3 +242,10 @@ def test_formulas_that_look_at_values_are_no_comparisons_of_the_user(mode):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         np.testing.assert_array_equal(ndual.hessian(f, mode=mode)(np.array([0.5, 0.5])), np.zeros((2, 2)))
+
+
+@pytest.mark.parametrize("mode", ["forward", "reverse"])
+def test_prepared_hessian_says_how(mode):
+    prepared = ndual.prepare_hessian(lambda x: np.sum(x**3), np.ones(3), mode=mode)
+    assert f"gradient {mode}" in repr(prepared)
+    assert repr(prepared.clone()) == repr(prepared)
