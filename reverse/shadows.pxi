@@ -107,15 +107,7 @@ cdef inline bint one_to_one(NDualArray x) noexcept:
     return x.size_ * x.itemsize_ == x.buf.vbytes and (x.flags_ & NCONTIGUOUS or not overlapping(x))
 
 
-cdef char* shadow(NDualArray x, Tape tape, bint* fresh) except NULL:
-    """The first cell of the shadow of a raw array, to add to. With `fresh` it may be unfilled, which is said there."""
-    if fresh != NULL:
-        fresh[0] = (x.buf.sweep != tape.sweep or x.buf.lanes == NULL) and one_to_one(x)
-        return cells_of(x.buf, tape, not fresh[0]) + x.voff
-    return cells_of(x.buf, tape, True) + x.voff
-
-
-cdef char* cells_of(Buffer buf, Tape tape, bint filled) except NULL:
+cdef inline char* cells_of(Buffer buf, Tape tape, bint filled) except NULL:
     """The shadow of a buffer, made if there is none; of zeros then if `filled`."""
     if buf.sweep != tape.sweep or buf.lanes == NULL:
         if buf.lanes == NULL:
@@ -128,6 +120,14 @@ cdef char* cells_of(Buffer buf, Tape tape, bint filled) except NULL:
     elif buf.uniform:
         even(buf)
     return buf.t
+
+
+cdef char* shadow(NDualArray x, Tape tape, bint* fresh) except NULL:
+    """The first cell of the shadow of a raw array, to add to. With `fresh` it may be unfilled, which is said there."""
+    if fresh != NULL:
+        fresh[0] = (x.buf.sweep != tape.sweep or x.buf.lanes == NULL) and one_to_one(x)
+        return cells_of(x.buf, tape, not fresh[0]) + x.voff
+    return cells_of(x.buf, tape, True) + x.voff
 
 
 cdef void even(Buffer buf) noexcept:
