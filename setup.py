@@ -125,21 +125,28 @@ def extensions() -> list[Any]:
     macros: list[tuple[str, str | None]] = [("NPY_NO_DEPRECATED_API", "NPY_2_0_API_VERSION")]
     if COVERAGE:
         macros += [("CYTHON_TRACE", "1"), ("CYTHON_TRACE_NOGIL", "1"), ("CYTHON_USE_SYS_MONITORING", "0")]
+    includes = [numpy.get_include(), str(SOURCES), str(CORE / "generated")]
     core = Extension(
         "ndual._core._dual",
         [str(CORE / "_dual.pyx")],
-        include_dirs=[numpy.get_include(), str(SOURCES), str(CORE / "generated")],
+        include_dirs=includes,
         define_macros=macros,
         depends=[str(path) for path in INPUTS],
     )
     frontend = [
-        Extension(f"ndual.frontend.{name}", [f"ndual/frontend/{name}.pyx"], define_macros=macros)
+        Extension(
+            f"ndual.frontend.{name}",
+            [f"ndual/frontend/{name}.pyx"],
+            include_dirs=includes,
+            define_macros=macros,
+            depends=[str(CORE / "_dual.pxd")],
+        )
         for name in ("_gate", "_methods")
     ]
     reverse = Extension(
         "ndual.reverse._tape",
         ["ndual/reverse/_tape.pyx"],
-        include_dirs=[numpy.get_include(), str(SOURCES), str(CORE / "generated")],
+        include_dirs=includes,
         define_macros=macros,
         depends=[str(path) for path in (*INPUTS, CORE / "_dual.pxd", *Path("ndual", "reverse").glob("*.pxi"))],
     )

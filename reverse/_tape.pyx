@@ -15,8 +15,8 @@ cdef extern from "Python.h":
 cimport cython
 cimport numpy as cnp
 from cpython.object cimport PyObject, PyTypeObject
-from cpython.ref cimport Py_INCREF
-from libc.stdint cimport int32_t
+from cpython.ref cimport Py_DECREF, Py_INCREF
+from libc.stdint cimport int32_t, uint64_t
 from libc.stdlib cimport free, realloc
 from libc.string cimport memcmp, memset
 

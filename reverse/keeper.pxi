@@ -16,7 +16,8 @@ cdef class Keeper(Recorder):
     cdef dict copies         # the last copy of each plain array that entries read, by its identity
     cdef readonly Py_ssize_t snapshots    # values that were copied since something overwrote them
     cdef readonly Py_ssize_t copied       # their bytes, and those of copies of plain arrays
-    cdef list twins          # those made last, or None
+    cdef PyObject* twins[64]     # those made last, each in its place; a bit of `taken_places` says that there is one
+    cdef uint64_t taken_places
     cdef note* notes
     cdef Py_ssize_t noted_, notes_room
     cdef Py_ssize_t sweep
@@ -40,6 +41,7 @@ cdef class Keeper(Recorder):
         thaw(self.frozen)
 
     def __dealloc__(self):
+        self.drop_twins()
         free(self.notes)
         free(self.adjoint)
 
@@ -60,15 +62,29 @@ cdef class Keeper(Recorder):
             return x
         # A loop takes the same views again and again.
         place = ((<size_t><PyObject*>x.buf >> 4) ^ <size_t>(x.voff >> 3) ^ <size_t>x.size_) & 63
-        if self.twins is None:
-            self.twins = [None] * 64
-        elif type(self.twins[place]) is NDualArray:
+        if self.taken_places >> place & 1:
             y = <NDualArray>self.twins[place]
             if y.buf is x.buf and same_view(y, x) and y.flags_ == x.flags_ | NTWIN:
                 return y
         y = twin(x)
-        self.twins[place] = y
+        Py_INCREF(y)
+        if self.taken_places >> place & 1:
+            Py_DECREF(<object>self.twins[place])
+        self.twins[place] = <PyObject*>y
+        self.taken_places |= <uint64_t>1 << place
         return y
+
+    cdef void drop_twins(self) noexcept:
+        """Shadows go with the last entry that names them."""
+        cdef int place
+        cdef uint64_t left = self.taken_places
+        self.taken_places = 0
+        for place in range(64):
+            if left == 0:
+                break
+            if left & 1:
+                Py_DECREF(<object>self.twins[place])
+            left >>= 1
 
     cdef int note_entry(self) except -1:
         """A node for the last entry."""

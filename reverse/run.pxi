@@ -14,6 +14,9 @@ cdef class TapeRun(Run):
 
     def gradients(self, primals, call=None):
         """As ``sweep``, but for one real number the rows are a list: the gradients of the leaves."""
+        return self.pulled(primals, call)
+
+    cdef tuple pulled(self, primals, call):
         cdef Tape tape = self.tape
         cdef tuple done
         cdef Py_ssize_t before = live()

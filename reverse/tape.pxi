@@ -66,7 +66,7 @@ cdef class Tape(Recording):
         cdef double* adjoint = self.adjoint
         cdef Buffer buf
         cdef double* cell
-        self.twins = None            # shadows go with the last entry that names them
+        self.drop_twins()
         for i in range(self.tape.count - 1, -1, -1):
             node = &self.tape.node[i]
             if node.a >= -1:
@@ -144,7 +144,7 @@ cdef class Tape(Recording):
         self.copies.clear()
         self.entries.clear()
         self.buffers.clear()
-        self.twins = None
+        self.drop_twins()
         self.books.clear()
         self.tape.count = 0
         self.noted_ = 0

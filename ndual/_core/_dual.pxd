@@ -167,12 +167,14 @@ cdef class Facts:
     cdef readonly bint writes      # whether f may write into an array that it is handed
     cdef readonly tuple facts
     cdef tuple sites, scopes
+    cdef public tuple shorts
     cdef Py_ssize_t look_number
     # The facts of each dict, one after another: names and objects. A dict whose number has not changed since they were
     # true is not asked.
     cdef tuple dicts, cells
     cdef unsigned long long versions[8]
     cdef object __weakref__
+    cdef tuple places(self)
     cdef bint hold(self) except -1
     cdef tuple enter(self)
     cdef int leave(self) except -1
@@ -206,6 +208,7 @@ cdef class Run:
     cdef object lift(self, Py_ssize_t i, object value, object tangent, Level level)
     cdef object lift_seeds(self, Py_ssize_t i, object value, cnp.ndarray seeds, object start, Level level)
     cdef tuple recorded(self, primals, Recorder recorder, call)
+    cdef tuple pulled(self, primals, call)
     cdef tuple forward(self, object call, list inputs, tuple seeds, Py_ssize_t width)
 
 
@@ -232,6 +235,7 @@ cdef NDualArray snapshot(NDualArray x)
 cdef Row product_row()
 cdef NDualArray twin(NDualArray x)
 cdef object lower(NDualArray x)
+cdef object straight(object function, object short, PyObject* const* args, Py_ssize_t count)
 cdef object peeled(NDualArray x)
 cdef object lower_array(NDualArray x)
 cdef bint same_view(NDualArray x, NDualArray y) noexcept

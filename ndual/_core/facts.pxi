@@ -203,7 +203,8 @@ cdef inline bint is_still(PyObject* found, object value) except -1:
 cdef class Facts:
     """What was true when something was proved: (dict or cell, key or None, object) each, None for "nothing there".
 
-    `proven`: nothing needs a stand-in as long as the facts are true. `known`: the places for them are known, as long as
+    `proven`: nothing needs a stand-in as long as the facts are true; `shorts` are the sites of those that spare time.
+    `known`: the places for them are known, as long as
     the facts are true; otherwise they are known as long as no module is imported and no scope grows.
     A subclass knows what to do when that has changed: ``look()`` gives the sites for a call, or None, and calls
     ``state`` and ``settle``; ``left()`` follows a call in which modules were imported or scopes grew.
@@ -234,13 +235,19 @@ cdef class Facts:
         self.scopes = tuple([(scope, len(scope)) for scope in scopes])
         self.look_number = looks
 
+    cdef tuple places(self):
+        """The sites to swap in for a call, or None."""
+        if self.hold():
+            return None if nd_interception_off else self.shorts
+        return self.enter()
+
     cdef bint hold(self) except -1:
         if not nd_variables_set:
             set_variables()
         return self.proven and self.true()
 
     cdef tuple enter(self):
-        """The sites to swap in for a call, or None. Python code runs in here only where something has changed."""
+        """The same where stand-ins are needed. Python code runs in here only where something has changed."""
         if not self.proven and (self.true() if self.known else self.same()):
             return None if nd_interception_off else self.sites
         return self.look()

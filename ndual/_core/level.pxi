@@ -7,6 +7,7 @@ cdef PyObject* _alive[256]       # running levels of all threads by their number
 memset(_alive, 0, sizeof(_alive))
 
 
+@cython.freelist(8)
 cdef class Level:
     """One active derivative call: its width in lanes, and whether it is still running.
 

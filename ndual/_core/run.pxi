@@ -155,10 +155,9 @@ cdef class Run:
                     f"expected {self.chosen} tangents, one for each differentiated argument; got {len(directions)}"
                 )
             level = Level.__new__(Level, 1)
-            if not self.guard.hold():
-                sites = self.guard.enter()
-                if sites is not None:
-                    swap_in(sites)
+            sites = self.guard.places()
+            if sites is not None:
+                swap_in(sites)
             try:
                 level.enter()
                 try:
@@ -245,10 +244,9 @@ cdef class Run:
         cdef bint single
         cdef list given
         cdef tuple sites = None
-        if not self.guard.hold():
-            sites = self.guard.enter()
-            if sites is not None:
-                swap_in(sites)
+        sites = self.guard.places()
+        if sites is not None:
+            swap_in(sites)
         try:
             level.enter()
             try:
@@ -298,10 +296,9 @@ cdef class Run:
         try:
             inputs = self.admit(primals)
             given = inputs if nd_tls.top == NULL else inputs[:]
-            if not self.guard.hold():
-                sites = self.guard.enter()
-                if sites is not None:
-                    swap_in(sites)
+            sites = self.guard.places()
+            if sites is not None:
+                swap_in(sites)
             try:
                 level.enter()
                 try:
@@ -336,6 +333,10 @@ cdef class Run:
             self.busy = False
         return value, out, single, level.compared, lifted
 
+    cdef tuple pulled(self, primals, call):
+        """As ``sweep``, but for one real number the rows are a list: the gradients of the leaves. Of runs that record."""
+        raise NotImplementedError
+
     def sweep(self, primals, progress=range, call=None):
         """Every direction: (value, rows, True, compared) for one dual, its rows being ``(dof, *value.shape)``.
 
@@ -364,7 +365,8 @@ cdef class Run:
 cdef class Pull:
     """A prepared gradient as a callable without a Python frame of its own, where its run records."""
 
-    cdef object plan, run
+    cdef object plan
+    cdef Run run
     cdef bint quick, alone
 
     def __cinit__(self, plan, *unused):
@@ -379,7 +381,7 @@ cdef class Pull:
         if not self.quick:
             return self.swept(args)
         try:
-            done = self.run.gradients(args)
+            done = self.run.pulled(args, None)
         except (NoRuleError, MemoryError):
             if not self.plan.auto:
                 raise

@@ -9,6 +9,8 @@ import sys
 
 cimport cython
 
+from ndual._core._dual cimport straight
+
 from cpython.object cimport Py_EQ, Py_NE, PyObject, PyTypeObject
 
 cdef extern from "Python.h":
@@ -76,6 +78,7 @@ cdef extern from *:
     void* nd_gate_call
 
 from ndual import _core
+from ndual._core._dual import short_cut
 
 LIBRARIES = frozenset({"numpy", "scipy", "cupy", "cupyx", "ndual"})
 cdef tuple RULES = ("ndual.rules", "ndual.frontend", "ndual._core.forward", "ndual._core.storage")
@@ -148,14 +151,14 @@ cdef class Gate:
     # A stand-in for a function: on duals, from user code, the rule; otherwise the function itself. `makes` marks a
     # function that makes arrays: those without duals are lazy buffers. `iterates` marks one that takes iterators, which
     # only the rule may use up; `everywhere` one whose callers in libraries count too; `lists` one that NumPy's
-    # protocols
-    # hand over unless the duals come in a list or under a keyword.
+    # protocols hand over unless the duals come in a list or under a keyword: `short` says how to go without them.
 
     cdef readonly object original
     cdef object dispatch
     cdef void* vectorcall
     cdef bint makes, iterates
     cdef readonly bint everywhere, lists
+    cdef readonly object short
     cdef dict __dict__
     cdef object __weakref__      # numba looks functions up by weak references to them
 
@@ -166,6 +169,7 @@ cdef class Gate:
         self.iterates = iterates
         self.everywhere = everywhere
         self.lists = lists
+        self.short = short_cut(original) if lists else None
         self.vectorcall = <void*>nd_gate_call
 
     def __call__(self, *args, **kwargs):
@@ -291,6 +295,10 @@ cdef object called(PyObject* self, PyObject* const* args, size_t nargsf, PyObjec
     cdef dict kwargs
     if gate.lists:
         count = PyVectorcall_NARGS(nargsf)
+        if names == NULL and count and gate.short is not None:
+            result = straight(gate.original, gate.short, args, count)
+            if result is not NotImplemented:
+                return result
         for i in range(count):
             if type(<object>args[i]) is list or type(<object>args[i]) is tuple:
                 break

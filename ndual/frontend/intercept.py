@@ -46,7 +46,8 @@ class Guard(Facts):
     def _take(self, proof: Proof) -> None:
         self.state(proof.holds, proof.facts, proof.writes, proof.known)
         self.random = proof.random
-        self._sites = tuple(proof.sites)
+        self._sites = (*proof.sites, *proof.shorts)
+        self.shorts = tuple(proof.shorts) or None
         self._namespaces = proof.namespaces
         if self.known:
             self.settle(self._sites, ())

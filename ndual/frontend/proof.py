@@ -10,6 +10,7 @@ import builtins
 import dis
 import functools
 import itertools
+import sys
 import types
 from collections.abc import Callable
 from typing import Any
@@ -35,6 +36,12 @@ FORBIDDEN = frozenset(dis.opmap[name] for name in ("IMPORT_NAME", "LOAD_BUILD_CL
 IN_PLACE = ("STORE_SUBSCR", "STORE_SLICE", "STORE_ATTR")
 WRITING = frozenset(code for name, code in dis.opmap.items() if name.startswith("INPLACE_") or name in IN_PLACE)
 BINARY_OP = dis.opmap.get("BINARY_OP", -1)
+# Instructions that load by name. The lowest bit of the argument of LOAD_GLOBAL says that what this and the LOAD_ATTR
+# right behind it give is called; from Python 3.12 on LOAD_ATTR has a bit of its own.
+LOAD_GLOBAL, LOAD_ATTR, LOAD_NAME = (dis.opmap[name] for name in ("LOAD_GLOBAL", "LOAD_ATTR", "LOAD_NAME"))
+ATTR_MARKED = sys.version_info >= (3, 12)
+EXTENDED = dis.opmap["EXTENDED_ARG"]
+PASSED = (EXTENDED, dis.opmap.get("CACHE", 0))
 # Lists, which NumPy's protocols do not look into.
 BUILDING = frozenset(code for name, code in dis.opmap.items() if name in ("BUILD_LIST", "LIST_APPEND", "LIST_EXTEND"))
 TUPLES = frozenset(code for name, code in dis.opmap.items() if name in ("BUILD_TUPLE", "LIST_TO_TUPLE"))
@@ -64,7 +71,7 @@ class Proof:
     """The outcome.
 
     `holds`: nothing needs interception, as long as `facts` do. `known`: everything was understood, so that gates are
-    needed at `sites` alone. `random`: random numbers may be drawn. `writes`: an array that is handed over may be
+    needed at `sites` alone. `shorts`: where gates spare NumPy's protocols. `random`: random numbers may be drawn. `writes`: an array that is handed over may be
     written into. `namespaces`: the globals that were seen.
     """
 
@@ -73,6 +80,7 @@ class Proof:
         self.random = self.writes = False
         self.facts: list[tuple[Any, Any, Any]] = []
         self.sites: list[Site] = []
+        self.shorts: list[Site] = []
         self.namespaces: list[dict[str, Any]] = []
         self._gate_of = gate_of
         self._lists_of = lists_of
@@ -81,6 +89,7 @@ class Proof:
         self._like: list[tuple[Any, Any, Any]] = []
         self._older = False  # whether there are arrays that do not come from the arguments
         self._open: list[tuple[Any, Any]] = []
+        self._values: set[str] = set()  # names that are not called on the spot
         self._site = site
         self._seen: set[Any] = set()
         if type(function) is types.FunctionType:
@@ -97,6 +106,17 @@ class Proof:
                 gate = lists_of(value)
                 if gate is not None:
                     self._needs(place, value, gate)
+        elif self.known:
+            self._spare()
+
+    def _spare(self) -> None:
+        """Gates for functions that are called and nothing else: what asks for their type, or keeps them, sees them."""
+        for place, value in self._open:
+            gate = self._lists_of(value)
+            if gate is not None and gate.short is not None and place[1] not in self._values:
+                site = self._site(*place, value, gate)
+                if site is not None and site not in self.shorts:
+                    self.shorts.append(site)
 
     def _fail(self) -> None:
         # The walk goes on, for the namespaces.
@@ -140,6 +160,7 @@ class Proof:
 
     def _code(self, code: types.CodeType, scope: dict[str, Any]) -> None:
         steps = code.co_code
+        self._values |= _values(code)
         if not FORBIDDEN.isdisjoint(steps[::2]):
             self._fail()
         if not is_library(scope.get("__name__") or ""):
@@ -254,6 +275,32 @@ class Proof:
             elif value is not MISSING:
                 self.facts.append((scope, attribute, _original(value)))
                 self._value(value, names, (scope, attribute))
+
+
+def _values(code: types.CodeType) -> set[str]:
+    """The names whose objects code takes for more than a call: ``f(np.sin)``, ``np.add.reduce``."""
+    found = set()
+    extended = call = 0
+    last = None  # the name that was loaded just before
+    for step, arg in zip(code.co_code[::2], code.co_code[1::2], strict=True):
+        number = extended | arg
+        extended = number << 8 if step == EXTENDED else 0
+        if step in PASSED:
+            continue
+        if step == LOAD_ATTR and last is not None:
+            found.add(last)
+        elif last is not None and not call:
+            found.add(last)
+        if step == LOAD_GLOBAL or (step == LOAD_ATTR and ATTR_MARKED):
+            last, call = code.co_names[number >> 1], number & 1
+        elif step == LOAD_ATTR:
+            call &= last is not None
+            last = code.co_names[number]
+        elif step == LOAD_NAME:
+            last, call = code.co_names[number], 0
+        else:
+            last = None
+    return found
 
 
 def _builds_lists(steps: bytes) -> bool:
