@@ -14,7 +14,7 @@ import numpy as np
 from ndual import _core
 from ndual._core import forward
 from ndual._core.nested import call
-from ndual.reverse._tape import Tape
+from ndual.reverse._tape import Tape, shape_alone
 from ndual.rules import registry
 from ndual.rules.registry import Bilinear, Linear, Rule, Structured
 from ndual.rules.support import array_of, sum_of_products
@@ -22,9 +22,9 @@ from ndual.rules.support import array_of, sum_of_products
 Result = Any
 
 
-def like(x: Any) -> np.ndarray:
-    """An array of the shape and type of x that takes no memory: for formulas that read no more than these."""
-    return np.broadcast_to(np.zeros((), x.dtype), np.shape(_core.bottom(x)))
+def like(x: Any) -> Any:
+    """An array of the shape and type of x that takes no memory."""
+    return shape_alone(np.shape(_core.bottom(x)), x.dtype)
 
 
 def _finish(

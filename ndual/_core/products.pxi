@@ -7,6 +7,7 @@ bind_loops(_gemm, np.matmul)
 cdef enum:
     SCRATCH = 1 << 16        # bytes of a sum's second term at a time: more would push the first out of the cache
     ADD_BLOCK = 2048         # cells added and looked at together
+    FEW_ROWS = 64
 
 cdef struct factor:
     char* v                  # values and, where it is active, lane lo
@@ -127,6 +128,26 @@ cdef void lanes_of_b(nd_loop loop, factor* a, factor* b, Py_ssize_t lo, Py_ssize
              b.columns * item, item)
 
 
+cdef bint seeds_alone(factor* a, factor* b, object right) noexcept:
+    """Whether the lanes of b are unit vectors, so that those of a @ b are the columns of a: no product is needed."""
+    return (a.lo >= a.hi and type(right) is NDualArray and (<NDualArray>right).buf.seeded and b.ndim == 1
+            and b.vs[0] == (<NDualArray>right).itemsize_)
+
+
+cdef void columns_of_a(factor* a, factor* b, NDualArray right, char* to, Py_ssize_t item) noexcept:
+    """The lanes of a @ b where those of b are unit vectors, as they are: infinities and NaN meet no zero."""
+    cdef Py_ssize_t first = b.lo - right.buf.seed - right.voff // item      # the cell whose lane is lo
+    cdef Py_ssize_t at, shape[2]
+    cdef Py_ssize_t left[2]
+    cdef Py_ssize_t ours[2]
+    left[0], left[1] = a.vs[1], a.vs[0]
+    ours[0], ours[1] = a.rows * item, item
+    shape[0] = b.hi - b.lo
+    for at in range(0, a.rows, FEW_ROWS):       # rows that lie in the first cache together
+        shape[1] = min(<Py_ssize_t>FEW_ROWS, a.rows - at)
+        nd_copy(item, 2, shape, to + at * item, ours, a.v + first * a.vs[1] + at * a.vs[0], left)
+
+
 cdef bint add_finite(int typenum, char* to, const char* source, Py_ssize_t n) noexcept:
     """to += source (unless NULL), and whether the outcome is finite."""
     cdef Py_ssize_t item = 8 if typenum == cnp.NPY_DOUBLE else 4, i, part
@@ -192,6 +213,11 @@ cdef NDualArray host_product(object function, object a, object b):
     aim_factor(&g, b)
     item = r.itemsize_
     cells = r.size_ * item
+    if seeds_alone(&f, &g, b):
+        columns_of_a(&f, &g, <NDualArray>b, r.buf.t, item)
+        if ndim == 0:
+            r.flags_ |= NSCALAR
+        return r
     if f.lo < f.hi:
         lanes_of_a(loop, &f, &g, r.buf.t + (f.lo - lo) * cells, item)
     if f.hi <= g.lo or g.hi <= f.lo:

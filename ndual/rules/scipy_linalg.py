@@ -33,9 +33,9 @@ def _apply(xp: Any, m: Any, t: Any) -> Any:
 
 def _outer_cotangent(xp: Any, gb: Any, y: Any, trans: int) -> Any:
     gb, y = (gb[:, None], y[:, None]) if y.ndim == 1 else (gb, y)
-    if trans == 0:
-        return -xp.matmul(gb, adjoint(xp, y))
-    return -xp.matmul(y if trans == 2 else conj(xp, y), adjoint(xp, gb) if trans == 2 else gb.T)
+    left, right = (gb, adjoint(xp, y)) if trans == 0 else (y, adjoint(xp, gb)) if trans == 2 else (conj(xp, y), gb.T)
+    # A product of one column by one row is BLAS's slowest.
+    return xp.multiply(-left, right) if left.shape[1] == 1 else xp.matmul(-left, right)
 
 
 def _solve_triangular_vjp(
@@ -48,7 +48,7 @@ def _solve_triangular_vjp(
         gb = tri_solve(xp, a, w[None], low, 2, unit)[0]
     else:
         gb = tri_solve(xp, xp.conj(a) if trans == 1 and a.dtype.kind == "c" else a, w[None], low, 0, unit)[0]
-    return tri_part(xp, _outer_cotangent(xp, gb, y, trans), low, unit), gb
+    return tri_part(xp, _outer_cotangent(xp, gb, y, trans), low, unit, fresh=True), gb
 
 
 @structured(

@@ -41,10 +41,13 @@ def _outside(xp: Any, n: int, lower: bool, unit: bool) -> Any:
     return ~(xp.tril(ones, -1 if unit else 0) if lower else xp.triu(ones, 1 if unit else 0))
 
 
-def tri_part(xp: Any, a: Any, lower: bool, unit: bool = False) -> Any:
-    """The referenced triangle, zeros elsewhere (a unit diagonal is not referenced)."""
+def tri_part(xp: Any, a: Any, lower: bool, unit: bool = False, fresh: bool = False) -> Any:
+    """The referenced triangle, zeros elsewhere (a unit diagonal is not referenced); a `fresh` array may be reused."""
     n = a.shape[-1]
     if n <= 512 and is_raw(xp, a) and a.shape[-2] == n:
+        if fresh:
+            xp.copyto(a, 0, where=_outside(xp, n, lower, unit))
+            return a
         return xp.where(_outside(xp, n, lower, unit), a.dtype.type(0), a)
     return xp.tril(a, -1 if unit else 0) if lower else xp.triu(a, 1 if unit else 0)
 

@@ -18,7 +18,12 @@ static inline int nd_log2(unsigned long long x) {
 static inline int nd_log2(unsigned long long x) { return 63 - __builtin_clzll(x); }
 #endif
 
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
+
 #define ND_POOL_ALIGN 64
+#define ND_POOL_HUGE ((size_t)2 << 20) /* bytes of a huge page: blocks from there on lie in such */
 #define ND_POOL_CLASSES 192 /* four per octave, from 64 bytes on: powers of two alone waste up to half */
 
 typedef struct nd_node {
@@ -42,10 +47,14 @@ static inline int nd_pool_class(size_t bytes, size_t *rounded) {
 
 /* Before each block: its class, then what malloc gave. */
 static void *nd_pool_system(size_t bytes, int size_class) {
-    char *raw = (char *)malloc(bytes + 2 * ND_POOL_ALIGN);
+    const size_t align = bytes >= ND_POOL_HUGE ? ND_POOL_HUGE : ND_POOL_ALIGN;
+    char *raw = (char *)malloc(bytes + align + ND_POOL_ALIGN);
     char *start;
     if (raw == NULL) return NULL;
-    start = (char *)(((uintptr_t)raw + 2 * ND_POOL_ALIGN - 1) & ~(uintptr_t)(ND_POOL_ALIGN - 1));
+    start = (char *)(((uintptr_t)raw + ND_POOL_ALIGN + align - 1) & ~(uintptr_t)(align - 1));
+#if defined(MADV_HUGEPAGE)
+    if (align == ND_POOL_HUGE) (void)madvise(start, bytes / ND_POOL_HUGE * ND_POOL_HUGE, MADV_HUGEPAGE);
+#endif
     ((void **)start)[-1] = raw;
     ((intptr_t *)start)[-2] = size_class;
     return start;
