@@ -178,7 +178,7 @@ class Proof:
                 self._needs(place, value, gate)
             if kind is np.vectorize:
                 self._value(value.pyfunc, names, None)
-            elif gate.original.__module__ and gate.original.__module__.startswith("scipy.interpolate"):
+            elif (getattr(gate.original, "__module__", None) or "").startswith("scipy.interpolate"):
                 self._fail()  # the call of what it makes is in no namespace
         elif kind is Gate or kind is TypeGate:
             self._fail()

@@ -2,6 +2,9 @@
 
 from ndual.rules import (
     array_api,
+    blas,
+    blas_parts,
+    blas_terms,
     create,
     decompose,
     einsum,
@@ -11,6 +14,7 @@ from ndual.rules import (
     integrate,
     interp,
     join,
+    lapack,
     lazy,
     linalg,
     matrix_equations,
@@ -38,6 +42,9 @@ from ndual.rules import (
 
 __all__ = [
     "array_api",
+    "blas",
+    "blas_parts",
+    "blas_terms",
     "create",
     "decompose",
     "einsum",
@@ -47,6 +54,7 @@ __all__ = [
     "integrate",
     "interp",
     "join",
+    "lapack",
     "lazy",
     "linalg",
     "matrix_equations",
