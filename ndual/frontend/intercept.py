@@ -187,14 +187,10 @@ class Room:
     def _make_routine_gates(self) -> None:
         """Gates for BLAS and LAPACK, and for the functions that find their routines."""
         found = [(dotted, f, routines.call) for dotted, f in routines.routines() if id(f) not in self._gates]
-        getters = [(f"scipy.linalg.{name}", routines.getter(self.gate_of)) for name in routines.GETTERS]
-        for dotted, handler in getters:
-            function = registry.lookup(dotted)
-            if function is not None and type(function) is not Gate and id(function) not in self._gates:
-                found += [
-                    (dotted, function, handler),
-                    (f"{function.__module__}.{function.__name__}", function, handler),
-                ]
+        if not found:
+            return
+        getter = routines.getter(self.gate_of)
+        found += [(dotted, registry.lookup(dotted), getter) for dotted in routines.GETTERS]
         for dotted, function, handler in found:
             if id(function) not in self._gates:
                 self._gates[id(function)] = Gate(function, handler, iterates=True)

@@ -19,6 +19,7 @@ import numpy as np
 from ndual import _core
 from ndual._core._dual import Site
 from ndual.frontend._gate import Gate, TypeGate, is_library
+from ndual.frontend.routines import is_routine
 
 DATA = (int, float, complex, str, bytes, type(None), type(Ellipsis), range, slice, np.generic, np.dtype)
 # Types and functions of Python that call nothing but the protocols of their arguments.
@@ -176,6 +177,7 @@ class Proof:
                 self._like.append((place, value, gate))
             else:
                 self._needs(place, value, gate)
+                self.writes |= is_routine(gate.original)
             if kind is np.vectorize:
                 self._value(value.pyfunc, names, None)
             elif (getattr(gate.original, "__module__", None) or "").startswith("scipy.interpolate"):

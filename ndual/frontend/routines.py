@@ -25,8 +25,8 @@ _names: dict[int, str] = {}
 
 _BANDED = "take a dense matrix and gemv, symv, trsv or gemm, or scipy.linalg.solve_banded and solveh_banded"
 _PACKED = "take a full matrix and the routine for it (symv, syr, trsv, potrf …)"
-_KINDS = dict.fromkeys("gb sb hb tb pb gt pt".split(), _BANDED)
-_KINDS |= dict.fromkeys("sp hp tp pp pf tf sf hf".split(), _PACKED)
+_KINDS = dict.fromkeys(["gb", "sb", "hb", "tb", "pb", "gt", "pt"], _BANDED)
+_KINDS |= dict.fromkeys(["sp", "hp", "tp", "pp", "pf", "tf", "sf", "hf"], _PACKED)
 _OTHERWISE = "take the functions of numpy.linalg and scipy.linalg (solve, qr, eigh, svd, lstsq …), which have rules"
 
 
@@ -37,6 +37,11 @@ def routines() -> Iterator[tuple[str, Any]]:
             if name[0] in "sdczi" and callable(value) and not isinstance(value, type | types.FunctionType):
                 _names[id(value)] = f"{path}.{name}"
                 yield f"{path}.{name}", value
+
+
+def is_routine(function: Any) -> bool:
+    """Whether a function is one of them, or finds them: then what it is given may be written to."""
+    return id(function) in _names or getattr(function, "__name__", "") in ("get_blas_funcs", "get_lapack_funcs")
 
 
 def call(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -27,7 +27,7 @@ from ndual.rules.blas_terms import (
     routine,
 )
 from ndual.rules.registry import passive, structured
-from ndual.rules.support import conj, strong_multiply
+from ndual.rules.support import conj, refuse, strong_multiply
 
 _INTO_C = ((0, 4, "overwrite_c"),)
 _ALL = "s,d,c,z"

@@ -119,10 +119,14 @@ def _failed(name: str, info: Any, t: Any) -> Any:
     return t * float("nan")
 
 
-def _lu_lanes(xp: Any, lu: Any, piv: Any, t: Any) -> Any:
-    """With F = L^-1 P dA U^-1: L times its part below the diagonal, and the rest times U."""
+def _square(lu: Any) -> None:
     if lu.shape[0] != lu.shape[1]:
         raise refuse("getrf", "a matrix that is not square", "Take scipy.linalg.qr.")
+
+
+def _lu_lanes(xp: Any, lu: Any, piv: Any, t: Any) -> Any:
+    """With F = L^-1 P dA U^-1: L times its part below the diagonal, and the rest times U."""
+    _square(lu)
     f = solve(xp, lu, t[:, _order(piv)], True, 0, True)
     f = xp.swapaxes(solve(xp, lu, xp.swapaxes(f, 1, 2), False, OF_TRANSPOSE[0], False), 1, 2)
     strict, upper = tri_part(xp, f, True, True), tri_part(xp, lu, False)
@@ -132,6 +136,7 @@ def _lu_lanes(xp: Any, lu: Any, piv: Any, t: Any) -> Any:
 
 def _lu_cotangent(xp: Any, lu: Any, piv: Any, g: Any) -> Any:
     """The transpose of the same."""
+    _square(lu)
     strict, upper = tri_part(xp, lu, True, True), tri_part(xp, lu, False)
     below = tri_part(xp, g + xp.matmul(adjoint(xp, strict), tri_part(xp, g, True, True)), True, True)
     f = below + tri_part(xp, xp.matmul(tri_part(xp, g, False), adjoint(xp, upper)), False)
@@ -194,7 +199,7 @@ def _solved(xp: Any, y: Arrays, x: Arrays, kind: str, lower: int) -> tuple[Terms
     """The second half of gesv and posv: a solve with the factor that the first half made."""
     pair = (y[0], x[1])
     terms = Terms(xp, f"{_LETTERS[y[0].dtype.name]}{kind}", pair, "22")
-    factor, b = (Factor(k, v.shape) for k, v in enumerate(terms.x))
+    factor, b = Factor(0, y[0].shape), Factor(1, of_rank(x[1], 2).shape)
     if kind == "gesv":
         return terms, [_lu_solve(factor, b, y[1], 0)], pair
     return terms, [Result([Product(None, (*_whole(factor, lower), b))])], pair
@@ -303,5 +308,7 @@ STORED |= {
     **dict.fromkeys(_lapack(f"{_ALL}:getrf {_ALL}:potrf"), ((0, 0, "overwrite_a"),)),
     **dict.fromkeys(_lapack(f"{_ALL}:gesv"), ((0, 0, "overwrite_a"), (2, 1, "overwrite_b"))),
     **dict.fromkeys(_lapack(f"{_ALL}:posv"), ((0, 0, "overwrite_a"), (1, 1, "overwrite_b"))),
+    **dict.fromkeys(_lapack(f"{_ALL}:geqrf s,d:orgqr c,z:ungqr"), ((0, 0, "overwrite_a"),)),
+    **dict.fromkeys(_lapack("s,d:ormqr c,z:unmqr"), ((0, 2, "overwrite_c"),)),
     **dict.fromkeys(_lapack("s,d:syev c,z:heev s,d:syevd c,z:heevd"), ((1, 0, "overwrite_a"),)),
 }

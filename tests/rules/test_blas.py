@@ -127,7 +127,9 @@ def operands3(name, letter, f):
 CASES3 = [(name, f) for name, (options, _) in LEVEL3.items() for f in options]
 
 
-@pytest.mark.parametrize(("name", "f"), CASES3, ids=lambda v: v if isinstance(v, str) else "".join(map(str, v.values())))
+@pytest.mark.parametrize(
+    ("name", "f"), CASES3, ids=lambda v: v if isinstance(v, str) else "".join(map(str, v.values()))
+)
 def test_level_3(name, f):
     for letter in set("dz") & set(LEVEL3[name][1]):
         check(getattr(blas, letter + name), operands3(name, letter, f), f, second=letter == "d")
@@ -148,7 +150,7 @@ X, Y = 9, 9
 
 
 def gemv(letter, f):
-    n, m = (3, 2) if f.get("trans") else (2, 3)
+    n = 3 if f.get("trans") else 2
     return number(letter, 0), cells(letter, 3, 2), cells(letter, X)[: n * 2 + 1], number(letter, 1), cells(letter, Y)
 
 
