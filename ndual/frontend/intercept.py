@@ -82,6 +82,7 @@ class Room:
         self.modules = 0
         self._gates: dict[int, Any] = {}
         self._lists: dict[int, Gate] = {}
+        self._routed: list[str] = []
         self._refused: set[int] = set()
         self._scanned: dict[int, int] = {}
         self._places: dict[tuple[int, str | None], Site] = {}
@@ -186,13 +187,15 @@ class Room:
 
     def _make_routine_gates(self) -> None:
         """Gates for BLAS and LAPACK, and for the functions that find their routines."""
-        found = [(dotted, f, routines.call) for dotted, f in routines.routines() if id(f) not in self._gates]
-        if not found:
+        loaded = [path for path in routines.MODULES if path in sys.modules]
+        if loaded == self._routed:
             return
+        self._routed = loaded
+        found = [(dotted, f, routines.call) for dotted, f in routines.routines()]
         getter = routines.getter(self.gate_of)
         found += [(dotted, registry.lookup(dotted), getter) for dotted in routines.GETTERS]
         for dotted, function, handler in found:
-            if id(function) not in self._gates:
+            if function is not None and id(function) not in self._gates:
                 self._gates[id(function)] = Gate(function, handler, iterates=True)
             self._named(dotted, function)
 

@@ -53,7 +53,7 @@ def call(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     rule = registry.RULES.get(name)
     if active == 1:
         for array in (*args, *kwargs.values()):
-            if _core.is_dual(array) and array.ndim and _may_write(name, rule, kwargs):
+            if _core.is_dual(array) and array.ndim and _may_write(name, rule, args, kwargs):
                 _core.own_memory(array)
         return _core.call_plain(function, args, kwargs, True)
     if rule is None:
@@ -63,11 +63,17 @@ def call(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             "or pass ndual.stop_gradient(x) if no derivative is meant"
         )
     result = forward.apply(rule, function, args, kwargs)
-    return _stored(rule, name, args, kwargs, result) if STORED.get(name) else result
+    return _stored(rule, name, args, kwargs, result) if _may_write(name, rule, args, kwargs) else result
 
 
-def _may_write(name: str, rule: Any, kwargs: dict[str, Any]) -> bool:
-    return rule is None or any(flag is None or kwargs.get(flag) for _, _, flag in STORED.get(name, ()))
+def _may_write(name: str, rule: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether a routine may have been told to write into an operand; a flag by position comes after all operands."""
+    if rule is None:
+        return True
+    places = STORED.get(name, ())
+    return any(flag is None or kwargs.get(flag) for _, _, flag in places) or (
+        bool(places) and len(args) > len(rule.arrays)
+    )
 
 
 def _stored(rule: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> Any:
@@ -86,7 +92,7 @@ def in_place(name: str, array: Any) -> bool:
     """Whether a routine takes an array as it is, and not a copy of it."""
     return (
         hasattr(array, "flags")
-        and array.dtype.name == TYPES[name.rpartition(".")[2][0]]
+        and array.dtype.char == TYPES[name.rpartition(".")[2][0]]
         and bool(array.flags.f_contiguous)
         and array.ndim > 0
     )

@@ -24,6 +24,8 @@ class Map(NamedTuple):
 
     def then(self, other: Map) -> Map:
         """Another map after this one."""
+        if self is SAME:
+            return other
         return Map(
             lambda xp, m: other.ahead(xp, self.ahead(xp, m)), lambda xp, g: self.back(xp, other.back(xp, g))
         )  # fmt: skip

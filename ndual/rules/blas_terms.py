@@ -5,6 +5,7 @@ The value is what the routine itself returned. Second derivatives follow, since 
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
@@ -15,8 +16,9 @@ from ndual.rules.registry import structured
 from ndual.rules.support import adjoint, conj, is_raw, lane_count, refuse, strong, strong_multiply, sum_of_products
 from ndual.rules.triangular import _blas, tri_part, tri_solve
 
-REAL = {"float32": "float32", "float64": "float64", "complex64": "float32", "complex128": "float64"}
-TYPES = {"s": "float32", "d": "float64", "c": "complex64", "z": "complex128"}
+# The type that NumPy calls by the letter of a routine, and that of its real numbers.
+TYPES = {"s": "f", "d": "d", "c": "F", "z": "D"}
+REAL = {"f": "f", "d": "d", "F": "f", "D": "d"}
 
 
 def of_rank(v: Any, rank: int, lanes: int = 0) -> Any:
@@ -38,18 +40,14 @@ class Terms:
         self._known: dict[Any, Any] = {}
 
     def _read(self, name: str, k: int, v: Any) -> Any:
-        if v.dtype.kind == "c" and self._type[0] != "c":
+        if v.dtype.kind == "c" and self._type in "fd":
             raise refuse(name, "complex operands of a real routine", "Call the routine of the letter c or z.")
         return self._shaped(k, v, 0)
 
     def _shaped(self, k: int, v: Any, lanes: int) -> Any:
         rank = int(self._ranks[k])
         wanted = self._type if rank or v.dtype.kind == "c" else REAL[self._type]
-        return of_rank(v if v.dtype.name == wanted else v.astype(wanted), rank, lanes)
-
-    def slots(self) -> list[Factor | None]:
-        """The operands as factors."""
-        return [None if v is None else Factor(k, v.shape) for k, v in enumerate(self.x)]
+        return of_rank(v if v.dtype.char == wanted else v.astype(wanted), rank, lanes)
 
     def forget(self) -> None:
         """Compute products again, since the former ones may have been formed without a look at infinities."""
@@ -76,7 +74,8 @@ class Terms:
         return scale is not None and is_raw(self.xp, self.xp.asarray(scale)) and bool(scale == 0)
 
     def _times(self, a: Any, b: Any) -> Any:
-        return strong(self.xp, partial(gemm, self.xp), a, b)
+        # BLAS takes twice as long for a column times a row as a loop does.
+        return strong(self.xp, operator.mul if a.shape[-1] == 1 else partial(gemm, self.xp), a, b)
 
     def _left(self, f: Factor, r: Any, adjoint_of: bool = False) -> Any:
         """The factor (or its adjoint) times a matrix."""
@@ -166,7 +165,7 @@ def solve(xp: Any, a: Any, r: Any, lower: bool, trans: int, unit: bool) -> Any:
         if a.dtype.kind == "c" and r.size:
             n, size, k = r.shape
             wide = xp.moveaxis(r, 0, 1).reshape(size, n * k)
-            trsm = _blas("trsm", "c" if a.dtype.name == "complex64" else "z")
+            trsm = _blas("trsm", "c" if a.dtype.char == "F" else "z")
             x = trsm(1.0, a, wide, lower=int(lower), trans_a=trans, diag=int(unit))
             return xp.moveaxis(x.reshape(size, n, k), 1, 0)
     else:
@@ -266,21 +265,42 @@ def routine(
 
 
 def _register(name: str, describe: Describe, arrays: str, ranks: str, defaults: dict[str, Any]) -> None:
+    # A description depends on shapes and flags alone; to make it takes as long as a small product.
+    made: dict[Any, list[Result | None]] = {}
+
+    def described(terms: Terms, y: Any, params: dict[str, Any]) -> list[Result | None]:
+        slots = tuple(None if v is None else v.shape for v in terms.x)
+        shape = _shape(y)
+        key = (slots, shape, *params.values())
+        try:
+            found = made.get(key)
+        except TypeError:  # pivots
+            return describe(*_factors(slots), shape=shape, **params)
+        if found is None:
+            if len(made) >= 256:
+                made.clear()
+            found = made[key] = describe(*_factors(slots), shape=shape, **params)
+        return found
+
     def vjp(
         xp: Any, w: Any, y: Any, x: tuple[Any, ...], active: tuple[bool, ...] | None = None, **params: Any
     ) -> tuple[Any, ...]:
         terms = Terms(xp, name, x, ranks)
-        return cotangents_of(terms, describe(*terms.slots(), shape=_shape(xp, y), **params), w, x, active)
+        return cotangents_of(terms, described(terms, y, params), w, x, active)
 
     def jvp(xp: Any, y: Any, x: tuple[Any, ...], dx: tuple[Any, ...], **params: Any) -> Any:
         terms = Terms(xp, name, x, ranks)
-        return lanes_of(terms, describe(*terms.slots(), shape=_shape(xp, y), **params), dx, y)
+        return lanes_of(terms, described(terms, y, params), dx, y)
 
     jvp.__doc__ = describe.__doc__
     structured(name, arrays, vjp, selective=True, **defaults)(jvp)
 
 
-def _shape(xp: Any, y: Any) -> tuple[int, ...]:
+def _factors(shapes: tuple[Any, ...]) -> list[Factor | None]:
+    return [None if shape is None else Factor(k, shape) for k, shape in enumerate(shapes)]
+
+
+def _shape(y: Any) -> tuple[int, ...]:
     """The shape of the first result, of which some operands that were left out are not known otherwise."""
-    shape: tuple[int, ...] = xp.shape(y[0] if isinstance(y, tuple | list) else y)
-    return shape
+    first = y[0] if isinstance(y, tuple | list) else y
+    return getattr(first, "shape", ())

@@ -198,14 +198,14 @@ def potrf(xp: Any, y: Arrays, x: Arrays, dx: Arrays, lower: int, clean: int, **_
 def _solved(xp: Any, y: Arrays, x: Arrays, kind: str, lower: int) -> tuple[Terms, list[Result | None], Arrays]:
     """The second half of gesv and posv: a solve with the factor that the first half made."""
     pair = (y[0], x[1])
-    terms = Terms(xp, f"{_LETTERS[y[0].dtype.name]}{kind}", pair, "22")
+    terms = Terms(xp, f"{_LETTERS[y[0].dtype.char]}{kind}", pair, "22")
     factor, b = Factor(0, y[0].shape), Factor(1, of_rank(x[1], 2).shape)
     if kind == "gesv":
         return terms, [_lu_solve(factor, b, y[1], 0)], pair
     return terms, [Result([Product(None, (*_whole(factor, lower), b))])], pair
 
 
-_LETTERS = {"float32": "s", "float64": "d", "complex64": "c", "complex128": "z"}
+_LETTERS = {"f": "s", "d": "d", "F": "c", "D": "z"}
 
 
 def _through(xp: Any, kind: str, y: Arrays, x: Arrays, dx: Arrays, lower: int) -> tuple[Any, Any]:
