@@ -11,6 +11,7 @@ from scipy.linalg import blas, get_blas_funcs, lapack
 from scipy.linalg.blas import dgemm, dtrsm
 
 import ndual
+from ndual.rules import blas_terms
 
 A = np.array([[1.0, 2.0], [3.0, 4.0]])
 B = np.array([[5.0, 6.0], [7.0, 8.0]])
@@ -56,6 +57,24 @@ def test_trsm_with_a_zero_coefficient():
     # By alpha and b at once, the coefficient enters the second derivative although it is zero.
     mixed = ndual.hessian(lambda v: dtrsm(v[0], T, v[1:].reshape(2, 2)).sum())(np.append(0.0, b))
     np.testing.assert_allclose(mixed[0], [0, 0.5, 0.5, 0.125, 0.125])
+
+
+def test_nothing_is_solved_for_a_zero_coefficient_that_does_not_move(monkeypatch):
+    def solve(*_):
+        raise AssertionError("a triangular system was solved")
+
+    monkeypatch.setattr(blas_terms, "solve", solve)
+    _, tangent = ndual.jvp(lambda alpha, a, b: dtrsm(alpha, a, b), (0.0, T, A), (0.0, ONE, ONE))
+    same((tangent,), (0 * ONE,))
+    same((ndual.grad(lambda b: dtrsm(0.0, T, b).sum(), mode="reverse")(A),), (0 * ONE,))
+    with pytest.raises(AssertionError, match="was solved"):
+        ndual.jvp(lambda alpha: dtrsm(alpha, T, A), (0.0,), (1.0,))
+
+
+def test_zero_annihilates_infinity_in_the_product_that_a_coefficient_scales():
+    a, b = np.array([[0.0, 1.0]]), np.array([[np.inf], [2.0]])
+    assert ndual.jvp(lambda alpha: dgemm(alpha, a, b), (3.0,), (1.0,))[1] == 2.0
+    assert ndual.grad(lambda alpha: dgemm(alpha, a, b).sum(), mode="reverse")(3.0) == 2.0
 
 
 @pytest.mark.parametrize("mode", MODES)
