@@ -272,6 +272,27 @@ def test_arguments_stay_as_they_are():
         same((x, c), ([1, 2], [3, 4]))
 
 
+def test_second_derivatives_of_what_is_overwritten():
+    """By keyword and by position, an array of constants too."""
+
+    def f(x, c):
+        out = dgemm(1.0, x, x, 2.0, c, 0, 0, 1)
+        y = np.ones(2)
+        blas.daxpy(x[0], y, a=x[1, 1])
+        return np.sum(c * c) + np.sum(out) + np.sum(y * blas.dscal(2.0, x[1] ** 2))
+
+    def plain(x, c):
+        out = x @ x + 2.0 * c
+        return np.sum(out * out) + np.sum(out) + np.sum((1 + x[1, 1] * x[0]) * 2.0 * x[1] ** 2)
+
+    start = np.asfortranarray([[4.0, 1.0], [1.0, 3.0]])
+    want = ndual.hessian(lambda x: plain(x, 1.0 * start))(start)
+    for mode in MODES:
+        got = ndual.jacobian(ndual.grad(lambda x: f(x, np.array(start)), mode=mode))(start)
+        np.testing.assert_allclose(got, want)
+    same(gradients(f, start, start.copy("F"), mode="reverse"), gradients(plain, start, start, mode="reverse"))
+
+
 def test_results_go_into_fresh_arrays():
     def f(x):
         y = np.zeros(2)

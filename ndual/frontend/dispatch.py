@@ -19,7 +19,7 @@ from ndual import _core
 from ndual._core import forward
 from ndual._core._dual import set_variables
 from ndual.errors import NoRuleError
-from ndual.frontend import _methods, creation, foreign, interpolants, routines, solvers
+from ndual.frontend import _methods, creation, foreign, interpolants, solvers
 from ndual.rules import elementwise, refused, registry
 
 JOINS = (np.concatenate, np.stack)  # themselves: stand-ins have the names while a derivative is taken
@@ -56,8 +56,6 @@ def fill() -> bool:
         function = registry.lookup(dotted)
         if function is not None:
             _RULES[function] = _bound(handler, function)
-    for _, function in routines.routines():
-        _RULES[function] = _bound(routines.call, function)
     # Views, as in NumPy; the rows of these names would copy.
     _RULES[np.real] = operator.attrgetter("real")
     _RULES[np.imag] = operator.attrgetter("imag")
