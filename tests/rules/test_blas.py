@@ -69,6 +69,9 @@ def check(routine, x, kwargs, tolerance=1e-8, second=True):
     paired = sum(np.real(np.sum(np.conj(gk) * tk)) for gk, tk in zip(g, t, strict=True))
     rate = 2 * plain * want if second else want
     np.testing.assert_allclose(paired, np.real(np.sum(np.conj(w) * rate)), rtol=10 * tolerance, atol=10 * tolerance)
+    lanes = ndual.grad(loss, argnums=tuple(range(len(x))), mode="forward")(*x)  # many at once
+    for one, other in zip(lanes, g, strict=True):
+        np.testing.assert_allclose(one, other, rtol=10 * tolerance, atol=10 * tolerance)
     if second:
         got = ndual.jvp(lambda *x: np.concatenate([np.ravel(gk) for gk in gradients(*x)]), x, t)[1]
         want = differences(lambda *x: np.concatenate([np.ravel(gk) for gk in gradients(*x)]), x, t)
