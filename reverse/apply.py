@@ -37,7 +37,7 @@ def _finish(
     gets those tangents of the targets, one lane each, that are not zero, and returns that of the result in one lane.
     """
     several = isinstance(y, tuple | list)
-    parts = list(y) if several else [y]
+    parts = [np.asarray(part)[()] if type(part) in (float, complex) else part for part in (y if several else (y,))]
     floats = [getattr(part, "dtype", np.dtype(object)).kind in "fc" for part in parts]
     duals = [_core.fresh(part, level) if f else None for part, f in zip(parts, floats, strict=True)]
     if all(dual is None for dual in duals):
@@ -164,12 +164,13 @@ def _structured(rule: Structured, function: Any, args: tuple[Any, ...], kwargs: 
                 return view
     count = len(y) if several else 1
     params = forward.copies(params)
+    wanted = {"active": tuple(active)} if rule.selective else {}
 
     def pull(w: Any, *kept: Any) -> Any:
         results = kept[:count] if several else kept[0]
         if several:
             results = type(y)(*results) if hasattr(y, "_fields") else type(y)(results)
-        found = rule.vjp(xp, w, results, kept[count:], **params)
+        found = rule.vjp(xp, w, results, kept[count:], **params, **wanted)
         return [g for g, is_on in zip(found, active, strict=True) if is_on]
 
     def push(ts: list[Any], *kept: Any) -> Any:

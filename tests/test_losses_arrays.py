@@ -335,9 +335,14 @@ def quad(x=T):
     return scipy.integrate.quad(lambda t: 2 * x * x * t, 0.0, 1.0)[0]
 
 
-@raises.append
+@keeps.append
 def lapack(x=X):
     return scipy.linalg.lapack.dgesv(np.diag(x), x**3)[2].sum()
+
+
+@raises.append
+def lapack_without_a_rule(x=X):
+    return scipy.linalg.lapack.dgeev(np.diag(x) ** 2)[0].sum()
 
 
 @raises.append

@@ -18,7 +18,7 @@ import numpy as np
 
 from ndual._core._dual import Facts, Site, forget_swaps, looked
 from ndual.config import settings
-from ndual.frontend import creation, dispatch, foreign, interpolants, solvers, sparse
+from ndual.frontend import creation, dispatch, foreign, interpolants, routines, solvers, sparse
 from ndual.frontend._gate import OPEN, Gate, Stand, TypeGate, is_library, type_gate
 from ndual.frontend.proof import DISPATCHED, Proof
 from ndual.rules import elementwise, refused, registry
@@ -83,6 +83,7 @@ class Room:
         self.modules = 0
         self._gates: dict[int, Any] = {}
         self._lists: dict[int, Gate] = {}
+        self._routed: list[str] = []
         self._refused: set[int] = set()
         self._scanned: dict[int, int] = {}
         self._places: dict[tuple[int, str | None], Site] = {}
@@ -185,12 +186,27 @@ class Room:
             self._fresh = []
             looked(self.modules)
 
+    def _make_routine_gates(self) -> None:
+        """Gates for BLAS and LAPACK, and for the functions that find their routines."""
+        loaded = [path for path in routines.MODULES if path in sys.modules]
+        if loaded == self._routed:
+            return
+        self._routed = loaded
+        found = [(dotted, f, routines.call) for dotted, f in routines.routines()]
+        getter = routines.getter(self.gate_of)
+        found += [(dotted, registry.lookup(dotted), getter) for dotted in routines.GETTERS]
+        for dotted, function, handler in found:
+            if function is not None and id(function) not in self._gates:
+                self._gates[id(function)] = Gate(function, handler, iterates=True)
+            self._named(dotted, function)
+
     def _make_gates(self) -> None:
+        self._make_routine_gates()
         rows = (dotted for row in elementwise.TABLE.values() for dotted in names_of(row.serves))
         others = (*refused.REFUSED, *creation.EVERYWHERE, *interpolants.FUNCTIONS)
         for dotted in (*registry.RULES, *creation.NAMES, *rows, *others):
             function = registry.lookup(dotted)
-            if dotted in solvers.HANDLERS:
+            if dotted in solvers.HANDLERS or dotted.startswith(routines.MODULES):
                 continue
             if function is None or isinstance(function, np.ufunc | type) or not callable(function):
                 continue
@@ -270,7 +286,7 @@ class Room:
         # The modules that count as user code import names for themselves; nobody looks at what these are bound to, and
         # a gate costs a few nanoseconds there. Put in and taken out, each would cost every call 50 ns.
         module = scope.get("__name__")
-        if module in OPEN and type(gate) is Gate and gate.original.__module__ != module:
+        if module in OPEN and type(gate) is Gate and getattr(gate.original, "__module__", None) != module:
             self._staying.add((id(scope), name))
             scope[name] = gate
             return

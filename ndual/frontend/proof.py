@@ -20,6 +20,7 @@ import numpy as np
 from ndual import _core
 from ndual._core._dual import Site
 from ndual.frontend._gate import Gate, TypeGate, is_library
+from ndual.frontend.routines import is_routine
 
 DATA = (int, float, complex, str, bytes, type(None), type(Ellipsis), range, slice, np.generic, np.dtype)
 # Types and functions of Python that call nothing but the protocols of their arguments.
@@ -197,9 +198,10 @@ class Proof:
                 self._like.append((place, value, gate))
             else:
                 self._needs(place, value, gate)
+                self.writes |= is_routine(gate.original)
             if kind is np.vectorize:
                 self._value(value.pyfunc, names, None)
-            elif gate.original.__module__ and gate.original.__module__.startswith("scipy.interpolate"):
+            elif (getattr(gate.original, "__module__", None) or "").startswith("scipy.interpolate"):
                 self._fail()  # the call of what it makes is in no namespace
         elif kind is Gate or kind is TypeGate:
             self._fail()

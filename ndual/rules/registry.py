@@ -88,7 +88,8 @@ class Structured(Rule):
     `arrays` describes the array parameters, in order (:func:`structured` has the notation); ``jvp(xp, y, x, dx,
     **params)`` takes the output, the tuple of primals and the tuple of lane-major tangents (None where constant) and
     returns the lane-major tangent (a tuple for several outputs; None in it for an output without derivative).
-    ``vjp(xp, w, y, x, **params)`` returns the tuple of cotangents of the primals (None for no dependence).
+    ``vjp(xp, w, y, x, **params)`` returns the tuple of cotangents of the primals (None for no dependence); that of a
+    `selective` rule also takes ``active``, which says of each primal whether its cotangent is wanted.
     """
 
     arrays: tuple[str, ...]
@@ -96,6 +97,7 @@ class Structured(Rule):
     vjp: Callable[..., Any]
     defaults: dict[str, Any]
     binder: Callable[..., Any] | None = None
+    selective: bool = False
     plain: bool = field(init=False)
 
     def __post_init__(self) -> None:
@@ -234,6 +236,7 @@ def structured(
     arrays: str,
     vjp: Callable[..., Any],
     binder: Callable[..., Any] | None = None,
+    selective: bool = False,
     **defaults: Any,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Register the decorated function as the jvp of a structured rule.
@@ -243,12 +246,12 @@ def structured(
     an optional array, ``name=`` one that is passed by keyword only, ``*name`` a sequence of arrays whose elements
     are spread, ``name...`` all remaining positional arguments, and ``(name)`` a parameter
     among them that is not differentiated (optional if it has a default). A function with a calling form of its own
-    brings a `binder`.
+    brings a `binder`. `selective` says that vjp takes the keyword ``active``.
     """
 
     def decorate(jvp: Callable[..., Any]) -> Callable[..., Any]:
         tokens = tuple(arrays.split())
-        _register(Structured(*_names(serves), arrays=tokens, jvp=jvp, vjp=vjp, defaults=defaults, binder=binder))
+        _register(Structured(*_names(serves), tokens, jvp, vjp, defaults, binder, selective))
         return jvp
 
     return decorate
