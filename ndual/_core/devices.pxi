@@ -42,6 +42,8 @@ cdef object device_getitem(NDualArray x, object index):
         index = (index,)
     index = tuple([plain(entry) for entry in index])
     if type(x.device_v) is NDualArray and x.device_t is None:
+        if x.flags_ & NSCALAR:       # a number has no memory to view; the copy is recorded
+            x = copy_array(x, "C")
         if any([is_advanced(i) and not isinstance(i, (int, np.integer)) for i in index]):
             return gather_nested(x, index)
         view = nested_view(x, index)

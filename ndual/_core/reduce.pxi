@@ -142,6 +142,7 @@ cdef object reshape(NDualArray x, object shape, object order, object copy):
     check_array(x)
     if copy:
         x = copy_array(x, "K")
+        check_array(x)               # the copy of a nested one had the level below at hand
     if order == "C" and x.flags_ & NCONTIGUOUS and x.device_v is None:
         if not isinstance(shape, (tuple, list)):
             shape = (shape,)
@@ -262,6 +263,8 @@ cdef object part(NDualArray x, bint imaginary):
     if nd_tls.tape != NULL:
         value = lower_array(x)
         if value.dtype.kind == "c":
+            if x.flags_ & NSCALAR and x.device_v is not None:    # a number one level down has no memory to view
+                return unary(ROW_IMAG if imaginary else ROW_REAL, x)
             value = value.imag if imaginary else value.real
             y = view_of(x, value) if x.device_v is None else nested_array(value, None, x.buf.level)
             return finished(y, x.flags_ & NSCALAR)
