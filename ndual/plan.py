@@ -24,8 +24,6 @@ from ndual.structure import (
     CONSTANT,
     FLOAT64,
     SCALAR,
-    Branch,
-    Constant,
     Flat,
     Leaf,
     Tree,
@@ -36,6 +34,7 @@ from ndual.structure import (
     rebuild,
     rebuild_gradient,
 )
+from ndual.tangents import hold, leaf_count, match, shared_marks
 
 Argnums = int | tuple[int, ...]
 MODES = ("auto", "forward", "reverse")
@@ -117,8 +116,8 @@ class Plan:
     """
 
     __slots__ = (
-        "_count", "active", "argnums", "auto", "f", "flat", "holomorphic", "kwargs", "leaves", "outputs", "reverse",
-        "run", "single", "sizes", "slots", "spare", "trees", "values",
+        "_count", "_marks", "active", "argnums", "auto", "f", "flat", "holomorphic", "kwargs", "leaves", "outputs",
+        "reverse", "run", "single", "sizes", "slots", "spare", "trees", "values",
     )  # fmt: skip
 
     def __init__(
@@ -135,6 +134,7 @@ class Plan:
         self.leaves: list[Leaf] = []
         self.values: list[Any] = []
         self.trees: dict[int, Tree] = {}
+        self._marks: dict[int, dict[int, int]] = {}
         self._count = len(args)
         self.flat = not kwargs
         plain = self.flat or plain_data(kwargs)
@@ -146,8 +146,8 @@ class Plan:
         # In the order of argnums, which is that of tangents and results.
         self.slots = [k for i in self.active for k in found[i]]
         if not self.flat:
-            self.leaves.append(constant_leaf(self.trees, "args")[0])
-            self.values.append(self.trees)
+            self.values.append((self.trees, shared_marks(self._marks)))
+            self.leaves.append(constant_leaf(self.values[-1], "args")[0])
         self._check_complex()
         guard = intercept.guard(f, plain)
         call = dispatch.entry(f) if self.flat else self._rebuilt
@@ -212,6 +212,7 @@ class Plan:
         flat = Flat(value, name_of(i))
         self.flat = False
         self.trees[i] = flat.tree
+        self._marks[i] = flat.marks
         self.leaves.extend(flat.leaves)
         self.values.extend(flat.values)
         return plain_data(value)
@@ -234,8 +235,9 @@ class Plan:
 
     def _rebuilt(self, *leaves: Any) -> Any:
         # The trees come with the leaves: their constants are those of this call, which may run beside another one.
-        trees = leaves[-1]
+        trees, shared = leaves[-1]
         args, k = [], 0
+        made: dict[int, dict[int, Any]] = {}
         for i in range(self._count):
             tree = trees.get(i)
             if tree is None:
@@ -243,9 +245,14 @@ class Plan:
                 k += 1
             else:
                 n = leaf_count(tree)
-                args.append(rebuild(tree, leaves[k : k + n]))
+                made[i] = {}
+                args.append(rebuild(tree, leaves[k : k + n], made[i]))
                 k += n
-        return dispatch.entry(self.f)(*args, **(self.kwargs or {}))
+        held = hold(shared, made)
+        out = dispatch.entry(self.f)(*args, **(self.kwargs or {}))
+        for i, part in held:
+            part.check(name_of(i))
+        return out
 
     def flatten(self, args: tuple[Any, ...]) -> tuple[Any, ...] | list[Any]:
         """The leaf values of new arguments, checked to have the structure of the first ones."""
@@ -255,6 +262,7 @@ class Plan:
             raise ArgumentValueError(f"expected {self._count} arguments, as in the prepared call; got {len(args)}")
         values: list[Any] = []
         trees = {}
+        marks: dict[int, dict[int, int]] = {}
         for i, value in enumerate(args):
             tree = self.trees.get(i)
             if tree is None:
@@ -263,8 +271,9 @@ class Plan:
                 flat = Flat(value, name_of(i))
                 check_same(tree, flat.tree, flat.name)
                 trees[i] = flat.tree
+                marks[i] = flat.marks
                 values.extend(flat.values)
-        values.append(trees)
+        values.append((trees, shared_marks(marks)))
         return values
 
     def clone(self) -> Plan:
@@ -409,36 +418,3 @@ class Plan:
     def scalars(self) -> bool:
         """Whether every differentiated leaf is one number."""
         return all(leaf.kind == SCALAR or leaf.shape == () for leaf in (self.leaves[k] for k in self.slots))
-
-
-def leaf_count(tree: Tree) -> int:
-    """How many different leaves a tree has."""
-    highest = -1
-    stack = [tree]
-    while stack:
-        node = stack.pop()
-        if isinstance(node, Branch):
-            stack.extend(node.children)
-        elif isinstance(node, int):
-            highest = max(highest, node)
-    return highest + 1
-
-
-def match(tree: Tree, tangent: Any, name: str, found: dict[int, Any], model: str = "as the argument is") -> None:
-    """Collect the parts of a tangent or cotangent that belong to the leaves of a tree, of the same structure."""
-    if isinstance(tree, Constant):
-        return
-    if isinstance(tree, int):
-        found[tree] = tangent
-        return
-    parts: Any = tangent
-    if isinstance(tangent, dict) and tree.keys is not None and set(tangent) == set(tree.keys):
-        parts = [tangent[key] for key in tree.keys]
-    elif tree.keys is not None or not isinstance(tangent, tuple | list) or len(tangent) != len(tree.children):
-        keys = f" with the keys {', '.join(map(repr, tree.keys))}" if tree.keys is not None else ""
-        raise ArgumentValueError(
-            f"{name}: expected a {tree.kind.__name__} of {len(tree.children)}{keys}, {model}; "
-            f"got {type(tangent).__name__}"
-        )
-    for key, child, part in zip(tree.keys or range(len(parts)), tree.children, parts, strict=True):
-        match(child, part, f"{name}[{key!r}]", found, model)
