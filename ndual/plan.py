@@ -34,7 +34,7 @@ from ndual.structure import (
     rebuild,
     rebuild_gradient,
 )
-from ndual.tangents import hold, leaf_count, match, shared_marks
+from ndual.tangents import Shared, leaf_count, match
 
 Argnums = int | tuple[int, ...]
 MODES = ("auto", "forward", "reverse")
@@ -116,7 +116,7 @@ class Plan:
     """
 
     __slots__ = (
-        "_count", "_marks", "active", "argnums", "auto", "f", "flat", "holomorphic", "kwargs", "leaves", "outputs",
+        "_count", "active", "argnums", "auto", "f", "flat", "holomorphic", "kwargs", "leaves", "outputs",
         "reverse", "run", "single", "sizes", "slots", "spare", "trees", "values",
     )  # fmt: skip
 
@@ -134,19 +134,19 @@ class Plan:
         self.leaves: list[Leaf] = []
         self.values: list[Any] = []
         self.trees: dict[int, Tree] = {}
-        self._marks: dict[int, dict[int, int]] = {}
         self._count = len(args)
         self.flat = not kwargs
         plain = self.flat or plain_data(kwargs)
         found: dict[int, range] = {}
+        flats: dict[int, Flat] = {}
         for i, value in enumerate(args):
             start = len(self.leaves)
-            plain = self._take(i, value) and plain
+            plain = self._take(i, value, flats) and plain
             found[i] = range(start, len(self.leaves))
         # In the order of argnums, which is that of tangents and results.
         self.slots = [k for i in self.active for k in found[i]]
         if not self.flat:
-            self.values.append((self.trees, shared_marks(self._marks)))
+            self.values.append((self.trees, Shared(flats)))
             self.leaves.append(constant_leaf(self.values[-1], "args")[0])
         self._check_complex()
         guard = intercept.guard(f, plain)
@@ -197,7 +197,7 @@ class Plan:
             run: Any = self.run
             run.spare = self.spare
 
-    def _take(self, i: int, value: Any) -> bool:
+    def _take(self, i: int, value: Any, flats: dict[int, Flat]) -> bool:
         """Add an argument; whether it is plain data."""
         if i not in self.active:
             leaf, value = constant_leaf(value, name_of(i))
@@ -212,7 +212,7 @@ class Plan:
         flat = Flat(value, name_of(i))
         self.flat = False
         self.trees[i] = flat.tree
-        self._marks[i] = flat.marks
+        flats[i] = flat
         self.leaves.extend(flat.leaves)
         self.values.extend(flat.values)
         return plain_data(value)
@@ -248,10 +248,9 @@ class Plan:
                 made[i] = {}
                 args.append(rebuild(tree, leaves[k : k + n], made[i]))
                 k += n
-        held = hold(shared, made)
+        held = shared.hold(made)
         out = dispatch.entry(self.f)(*args, **(self.kwargs or {}))
-        for i, part in held:
-            part.check(name_of(i))
+        shared.check(held, [name_of(i) for i in range(self._count)])
         return out
 
     def flatten(self, args: tuple[Any, ...]) -> tuple[Any, ...] | list[Any]:
@@ -262,7 +261,7 @@ class Plan:
             raise ArgumentValueError(f"expected {self._count} arguments, as in the prepared call; got {len(args)}")
         values: list[Any] = []
         trees = {}
-        marks: dict[int, dict[int, int]] = {}
+        flats: dict[int, Flat] = {}
         for i, value in enumerate(args):
             tree = self.trees.get(i)
             if tree is None:
@@ -271,9 +270,9 @@ class Plan:
                 flat = Flat(value, name_of(i))
                 check_same(tree, flat.tree, flat.name)
                 trees[i] = flat.tree
-                marks[i] = flat.marks
+                flats[i] = flat
                 values.extend(flat.values)
-        values.append((trees, shared_marks(marks)))
+        values.append((trees, Shared(flats)))
         return values
 
     def clone(self) -> Plan:

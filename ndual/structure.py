@@ -206,7 +206,7 @@ class Flat:
     With `needed`, an argument without leaves is an error.
     """
 
-    __slots__ = ("_index", "_next", "_reached", "leaves", "marks", "name", "tree", "values")
+    __slots__ = ("_index", "_next", "_reached", "leaves", "marks", "name", "originals", "tree", "values")
 
     def __init__(self, value: Any, name: str, needed: bool = True) -> None:
         self.name = name
@@ -214,6 +214,7 @@ class Flat:
         self.values: list[Any] = []
         self._index: dict[int, int] = {}
         self.marks: dict[int, int] = {}
+        self.originals: dict[int, Any] = {}  # by mark
         self._next = 0
         self._reached = 0  # leaves and marks that were met, again or not
         found = leaf_of(value, name)
@@ -271,6 +272,7 @@ class Flat:
 
     def _mark(self, value: Any) -> int:
         mark = self.marks[id(value)] = self._next
+        self.originals[mark] = value
         self._next += 1
         return mark
 
@@ -280,6 +282,7 @@ class Flat:
         if self._reached == reached:
             # Without a float it is no part of what is differentiated, and stays the object that it is.
             self.marks = {key: other for key, other in self.marks.items() if other < mark}
+            self.originals = {other: part for other, part in self.originals.items() if other < mark}
             return Constant(value)
         return Record(type(value), tuple(fields), children, mark)
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ndual.errors import AliasError, ArgumentValueError
 from ndual.objects import fields_of
-from ndual.structure import Again, Branch, Constant, Record, Tree, parts_of, with_article
+from ndual.structure import Again, Branch, Constant, Flat, Record, Tree, parts_of, with_article
 
 
 class Held:
@@ -17,19 +18,42 @@ class Held:
     def __init__(self, value: Any) -> None:
         self._value, self._parts = value, parts_of(value)
 
-    def check(self, name: str) -> None:
-        """Raise AliasError if it holds something else by now."""
+    def changed(self) -> str | None:
+        """Its class, if it holds something else by now."""
         now = parts_of(self._value)
-        if len(now) != len(self._parts) or any(a is not b for a, b in zip(now, self._parts, strict=True)):
-            raise AliasError(
-                f"{name}: expected arguments that share no {type(self._value).__name__} that f changes; got one that "
-                "is part of another argument too. Pass a copy, or both in one tuple"
-            )
+        if len(now) == len(self._parts) and all(a is b for a, b in zip(now, self._parts, strict=True)):
+            return None
+        return with_article(type(self._value).__name__)
 
 
-def hold(shared: list[tuple[int, int]], made: dict[int, dict[int, Any]]) -> list[tuple[int, Held]]:
-    """What the parts with the given places and marks hold."""
-    return [(i, Held(made[i][mark])) for i, mark in shared]
+class Shared:
+    """The lists, dicts and objects of one call that f must not change: originals, and what two arguments share."""
+
+    __slots__ = ("_marks", "_originals")
+
+    def __init__(self, flats: dict[int, Flat]) -> None:
+        self._marks = shared_marks({i: flat.marks for i, flat in flats.items()})
+        self._originals = [(i, Held(part)) for i, flat in flats.items() for part in flat.originals.values()]
+
+    def hold(self, made: dict[int, dict[int, Any]]) -> list[tuple[int, Held]]:
+        """What two arguments share, in the copies that f gets."""
+        return [(i, Held(made[i][mark])) for i, mark in self._marks]
+
+    def check(self, held: list[tuple[int, Held]], names: Sequence[str]) -> None:
+        """Raise AliasError if f changed any of it."""
+        for i, part in held:
+            if what := part.changed():
+                raise AliasError(
+                    f"{names[i]}: expected arguments that share nothing that f changes; got {what} that is part of "
+                    "another argument too. Pass a copy, or both in one tuple"
+                )
+        for i, part in self._originals:
+            if what := part.changed():
+                raise AliasError(
+                    f"{names[i]}: expected f to change what it is given; got {what} of the argument changed by another "
+                    "name, in a closure or a constant argument, where it has no derivative. "
+                    "Use the argument instead of that name, or pass a copy"
+                )
 
 
 def shared_marks(marks: dict[int, dict[int, int]]) -> list[tuple[int, int]]:

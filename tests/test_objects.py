@@ -163,9 +163,21 @@ def test_a_change_of_what_two_arguments_share(evaluate, make):
         return b["x"] if isinstance(b, dict) else b[0] if isinstance(b, list) else b.x
 
     a = make()
-    with pytest.raises(ndual.AliasError, match=r"args\[0\]: expected arguments that share no .*copy"):
+    with pytest.raises(ndual.AliasError, match=r"args\[0\]: expected arguments that share nothing .*copy"):
         evaluate(f, (0, 1))(a, a)
     evaluate(f, (0, 1))(make(), make())
+
+
+@pytest.mark.parametrize("constant", [False, True])
+def test_a_change_by_another_name(evaluate, constant):
+    a = SimpleNamespace(x=3.0)
+
+    def f(p, other):
+        (other if constant else a).x *= 2.0
+        return p.x
+
+    with pytest.raises(ndual.AliasError, match=r"args\[0\]: expected f to change what it is given.*another name"):
+        evaluate(f)(a, a if constant else None)
 
 
 def test_arrays_in_containers_that_are_written_into(evaluate):
