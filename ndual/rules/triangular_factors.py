@@ -10,28 +10,28 @@ from typing import Any
 from ndual.rules import linalg
 from ndual.rules.registry import structured
 from ndual.rules.support import adjoint, scipy_linalg
-from ndual.rules.triangular import tri_part
+from ndual.rules.triangular import tri_inverse, tri_part
 
 Arrays = tuple[Any, ...]
 
 
 def _over_upper(xp: Any, m: Any, upper: Any) -> Any:
-    """M U^-1."""
-    return xp.swapaxes(linalg.solve_lanes(xp, xp.swapaxes(upper, -1, -2), xp.swapaxes(m, -1, -2)), -1, -2)
+    """M U^-1, by the inverse, which serves all lanes."""
+    return xp.matmul(m, tri_inverse(xp, upper, False))
 
 
 def _lanes(xp: Any, lower: Any, upper: Any, t: Any) -> Arrays:
     """From lanes of the permuted matrix, dL and dU: with F = L^-1 dA U^-1, L tril(F, -1) and triu(F) U."""
     k = lower.shape[-1]
     l1, u1 = lower[..., :k, :], upper[..., :k]
-    f = _over_upper(xp, linalg.solve_lanes(xp, l1, t[..., :k, :k]), u1)
+    f = _over_upper(xp, xp.matmul(tri_inverse(xp, l1), t[..., :k, :k]), u1)
     strict = tri_part(xp, f, True, True)
     dl, du = xp.matmul(l1, strict), xp.matmul(f - strict, u1)
     if lower.shape[-2] > k:
         rest = _over_upper(xp, t[..., k:, :] - xp.matmul(lower[..., k:, :], du), u1)
         dl = xp.concatenate((dl, rest), -2)
     if upper.shape[-1] > k:
-        rest = linalg.solve_lanes(xp, l1, t[..., k:] - xp.matmul(dl, upper[..., k:]))
+        rest = xp.matmul(tri_inverse(xp, l1), t[..., k:] - xp.matmul(dl, upper[..., k:]))
         du = xp.concatenate((du, rest), -1)
     return dl, du
 
@@ -40,16 +40,18 @@ def _cotangent(xp: Any, lower: Any, upper: Any, gl: Any, gu: Any) -> Any:
     """The cotangent of the permuted matrix; each step is the adjoint of one in `_lanes`."""
     k = lower.shape[-1]
     l1h, u1h = adjoint(xp, lower[..., :k, :]), adjoint(xp, upper[..., :k])
+    under = adjoint(xp, tri_inverse(xp, lower[..., :k, :]))
+    over = adjoint(xp, tri_inverse(xp, upper[..., :k], False))
     g1, h1 = gl[..., :k, :], gu[..., :k]
     below = beside = None
     if upper.shape[-1] > k:
-        beside = xp.linalg.solve(l1h, gu[..., k:])
+        beside = xp.matmul(under, gu[..., k:])
         g1 = g1 - xp.matmul(beside, adjoint(xp, upper[..., k:]))
     if lower.shape[-2] > k:
-        below = _over_upper(xp, gl[..., k:, :][None], u1h)[0]
+        below = xp.matmul(gl[..., k:, :], over)
         h1 = h1 - xp.matmul(adjoint(xp, lower[..., k:, :]), below)
     gf = tri_part(xp, xp.matmul(l1h, g1), True, True) + tri_part(xp, xp.matmul(h1, u1h), False)
-    g = _over_upper(xp, xp.linalg.solve(l1h, gf)[None], u1h)[0]
+    g = xp.matmul(xp.matmul(under, gf), over)
     if below is not None:
         return xp.concatenate((g, below), -2)
     return g if beside is None else xp.concatenate((g, beside), -1)
