@@ -45,6 +45,8 @@ def fields_of(value: Any) -> dict[str, Any] | None:
     slots = slots_of(type(value))
     if slots is None:
         return None
+    if not slots:
+        return dict(value.__dict__) if hasattr(value, "__dict__") else {}
     found = {name: getattr(value, name) for name in slots if hasattr(value, name)}
     found.update(getattr(value, "__dict__", ()))
     return found
@@ -55,9 +57,14 @@ def shell(kind: type) -> Any:
     return SimpleNamespace() if kind is SimpleNamespace else object.__new__(kind)
 
 
-def set_field(value: Any, name: str, content: Any) -> None:
-    """Set a field, of a frozen class too."""
-    if name in (slots_of(type(value)) or ()):
-        object.__setattr__(value, name, content)
-    else:
-        value.__dict__[name] = content
+def set_fields(value: Any, names: tuple[str, ...], contents: list[Any]) -> None:
+    """Set fields, of a frozen class too."""
+    slots = slots_of(type(value))
+    if not slots:
+        value.__dict__.update(zip(names, contents, strict=True))
+        return
+    for name, content in zip(names, contents, strict=True):
+        if name in slots:
+            object.__setattr__(value, name, content)
+        else:
+            value.__dict__[name] = content

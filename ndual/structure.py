@@ -20,7 +20,7 @@ from ndual.errors import (
     CacheMismatchError,
     UnsupportedDtype,
 )
-from ndual.objects import fields_of, set_field, shell
+from ndual.objects import fields_of, set_fields, shell
 
 ARRAY, SCALAR, CONSTANT = 0, 1, 2
 FLOAT_NUMS = frozenset(np.dtype(c).num for c in "efdFD")
@@ -320,8 +320,7 @@ def _build(tree: Tree, values: Any, made: dict[int, Any], gradient: bool) -> Any
     # What may contain itself is there before its parts.
     if isinstance(tree, Record):
         found = made[tree.mark] = shell(tree.kind)
-        for key, child in zip(tree.keys or (), tree.children, strict=True):
-            set_field(found, key, _build(child, values, made, gradient))
+        set_fields(found, tree.keys or (), [_build(child, values, made, gradient) for child in tree.children])
     elif tree.keys is not None:
         found = made[tree.mark] = tree.kind()
         for key, child in zip(tree.keys, tree.children, strict=True):
