@@ -24,8 +24,6 @@ from ndual.structure import (
     CONSTANT,
     FLOAT64,
     SCALAR,
-    Branch,
-    Constant,
     Flat,
     Leaf,
     Tree,
@@ -36,6 +34,7 @@ from ndual.structure import (
     rebuild,
     rebuild_gradient,
 )
+from ndual.tangents import Shared, leaf_count, match
 
 Argnums = int | tuple[int, ...]
 MODES = ("auto", "forward", "reverse")
@@ -117,8 +116,8 @@ class Plan:
     """
 
     __slots__ = (
-        "_count", "active", "argnums", "auto", "f", "flat", "holomorphic", "kwargs", "leaves", "outputs", "reverse",
-        "run", "single", "sizes", "slots", "spare", "trees", "values",
+        "_count", "active", "argnums", "auto", "f", "flat", "holomorphic", "kwargs", "leaves", "outputs",
+        "reverse", "run", "single", "sizes", "slots", "spare", "trees", "values",
     )  # fmt: skip
 
     def __init__(
@@ -139,15 +138,16 @@ class Plan:
         self.flat = not kwargs
         plain = self.flat or plain_data(kwargs)
         found: dict[int, range] = {}
+        flats: dict[int, Flat] = {}
         for i, value in enumerate(args):
             start = len(self.leaves)
-            plain = self._take(i, value) and plain
+            plain = self._take(i, value, flats) and plain
             found[i] = range(start, len(self.leaves))
         # In the order of argnums, which is that of tangents and results.
         self.slots = [k for i in self.active for k in found[i]]
         if not self.flat:
-            self.leaves.append(constant_leaf(self.trees, "args")[0])
-            self.values.append(self.trees)
+            self.values.append((self.trees, Shared(flats)))
+            self.leaves.append(constant_leaf(self.values[-1], "args")[0])
         self._check_complex()
         guard = intercept.guard(f, plain)
         call = dispatch.entry(f) if self.flat else self._rebuilt
@@ -197,7 +197,7 @@ class Plan:
             run: Any = self.run
             run.spare = self.spare
 
-    def _take(self, i: int, value: Any) -> bool:
+    def _take(self, i: int, value: Any, flats: dict[int, Flat]) -> bool:
         """Add an argument; whether it is plain data."""
         if i not in self.active:
             leaf, value = constant_leaf(value, name_of(i))
@@ -212,6 +212,7 @@ class Plan:
         flat = Flat(value, name_of(i))
         self.flat = False
         self.trees[i] = flat.tree
+        flats[i] = flat
         self.leaves.extend(flat.leaves)
         self.values.extend(flat.values)
         return plain_data(value)
@@ -234,8 +235,9 @@ class Plan:
 
     def _rebuilt(self, *leaves: Any) -> Any:
         # The trees come with the leaves: their constants are those of this call, which may run beside another one.
-        trees = leaves[-1]
+        trees, shared = leaves[-1]
         args, k = [], 0
+        made: dict[int, dict[int, Any]] = {}
         for i in range(self._count):
             tree = trees.get(i)
             if tree is None:
@@ -243,9 +245,13 @@ class Plan:
                 k += 1
             else:
                 n = leaf_count(tree)
-                args.append(rebuild(tree, leaves[k : k + n]))
+                made[i] = {}
+                args.append(rebuild(tree, leaves[k : k + n], made[i]))
                 k += n
-        return dispatch.entry(self.f)(*args, **(self.kwargs or {}))
+        held = shared.hold(made)
+        out = dispatch.entry(self.f)(*args, **(self.kwargs or {}))
+        shared.check(held, [name_of(i) for i in range(self._count)])
+        return out
 
     def flatten(self, args: tuple[Any, ...]) -> tuple[Any, ...] | list[Any]:
         """The leaf values of new arguments, checked to have the structure of the first ones."""
@@ -255,6 +261,7 @@ class Plan:
             raise ArgumentValueError(f"expected {self._count} arguments, as in the prepared call; got {len(args)}")
         values: list[Any] = []
         trees = {}
+        flats: dict[int, Flat] = {}
         for i, value in enumerate(args):
             tree = self.trees.get(i)
             if tree is None:
@@ -263,8 +270,9 @@ class Plan:
                 flat = Flat(value, name_of(i))
                 check_same(tree, flat.tree, flat.name)
                 trees[i] = flat.tree
+                flats[i] = flat
                 values.extend(flat.values)
-        values.append(trees)
+        values.append((trees, Shared(flats)))
         return values
 
     def clone(self) -> Plan:
@@ -409,36 +417,3 @@ class Plan:
     def scalars(self) -> bool:
         """Whether every differentiated leaf is one number."""
         return all(leaf.kind == SCALAR or leaf.shape == () for leaf in (self.leaves[k] for k in self.slots))
-
-
-def leaf_count(tree: Tree) -> int:
-    """How many different leaves a tree has."""
-    highest = -1
-    stack = [tree]
-    while stack:
-        node = stack.pop()
-        if isinstance(node, Branch):
-            stack.extend(node.children)
-        elif isinstance(node, int):
-            highest = max(highest, node)
-    return highest + 1
-
-
-def match(tree: Tree, tangent: Any, name: str, found: dict[int, Any], model: str = "as the argument is") -> None:
-    """Collect the parts of a tangent or cotangent that belong to the leaves of a tree, of the same structure."""
-    if isinstance(tree, Constant):
-        return
-    if isinstance(tree, int):
-        found[tree] = tangent
-        return
-    parts: Any = tangent
-    if isinstance(tangent, dict) and tree.keys is not None and set(tangent) == set(tree.keys):
-        parts = [tangent[key] for key in tree.keys]
-    elif tree.keys is not None or not isinstance(tangent, tuple | list) or len(tangent) != len(tree.children):
-        keys = f" with the keys {', '.join(map(repr, tree.keys))}" if tree.keys is not None else ""
-        raise ArgumentValueError(
-            f"{name}: expected a {tree.kind.__name__} of {len(tree.children)}{keys}, {model}; "
-            f"got {type(tangent).__name__}"
-        )
-    for key, child, part in zip(tree.keys or range(len(parts)), tree.children, parts, strict=True):
-        match(child, part, f"{name}[{key!r}]", found, model)

@@ -14,8 +14,9 @@ from ndual import _core
 from ndual._core.run import as_lane
 from ndual.errors import ArgumentTypeError, ArgumentValueError
 from ndual.outputs import Outputs, describe, leaf_gradient
-from ndual.plan import Plan, check_function, leaf_count, match, name_of
+from ndual.plan import Plan, check_function, name_of
 from ndual.structure import ARRAY, Branch, Flat, Leaf, Tree, leaf_of, rebuild, rebuild_gradient
+from ndual.tangents import leaf_count, match
 
 __all__ = ["linearize", "vjp"]
 
@@ -138,7 +139,7 @@ def paths(tree: Tree, name: str) -> Iterator[str]:
         yield name
     elif isinstance(tree, Branch):
         for key, child in zip(tree.keys or range(len(tree.children)), tree.children, strict=True):
-            yield from paths(child, f"{name}[{key!r}]")
+            yield from paths(child, f"{name}{tree.step(key)}")
 
 
 def traced(f: Callable[..., Any], primals: tuple[Any, ...], has_aux: bool, operator: str) -> tuple[Plan, Any]:

@@ -6,6 +6,7 @@ handled here; nothing runs a function, and the only thing known of a dual is how
 
 from __future__ import annotations
 
+import enum
 from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Any
@@ -16,10 +17,10 @@ from ndual import _core
 from ndual.errors import (
     ARRAY_OF,
     ArgumentTypeError,
-    ArgumentValueError,
     CacheMismatchError,
     UnsupportedDtype,
 )
+from ndual.objects import fields_of, set_fields, shell
 
 ARRAY, SCALAR, CONSTANT = 0, 1, 2
 FLOAT_NUMS = frozenset(np.dtype(c).num for c in "efdFD")
@@ -28,7 +29,10 @@ NUMBERS = (int, float, complex, np.number)
 FLOAT64 = np.dtype(np.float64)
 COMPLEX128 = np.dtype(np.complex128)
 # Types that hold no float and that nobody expects a derivative of; anything else that is not understood is refused.
-INERT = (int, str, bytes, type(None), np.generic, np.dtype, type, slice, range, type(Ellipsis))
+INERT = (
+    int, str, bytes, type(None), np.generic, np.dtype, type, slice, range, type(Ellipsis), enum.Enum,
+    np.random.Generator, np.random.RandomState,
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -90,14 +94,35 @@ class Branch:
     kind: type
     keys: tuple[Any, ...] | None
     children: tuple[Any, ...]
+    mark: int = -1
+
+    def step(self, key: Any) -> str:
+        """How names go on from here."""
+        return f"[{key!r}]"
 
 
-Tree = int | Constant | Branch
+@dataclass(frozen=True, slots=True)
+class Record(Branch):
+    """An object: its class, the names of its fields, and what they hold."""
+
+    def step(self, key: Any) -> str:
+        """How names go on from here."""
+        return f".{key}"
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """A list, dict or object that has occurred before, as the one with this mark."""
+
+    mark: int
+
+
+Tree = int | Constant | Branch | Again
 
 
 def with_article(noun: str) -> str:
     """A noun with its article."""
-    return f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"
+    return f"{'an' if noun[0].lower() in 'aeiou' else 'a'} {noun}"
 
 
 def constant_leaf(value: Any, name: str) -> tuple[Leaf, Any]:
@@ -177,23 +202,28 @@ class Flat:
     """One argument, flattened: its tree, its leaves and their values.
 
     An array that occurs twice is one leaf, so that it is one object again inside the function and in the gradient.
+    So is a list, dict or object, which may contain itself; `marks` has the number of each by its identity.
     With `needed`, an argument without leaves is an error.
     """
 
-    __slots__ = ("_index", "_open", "leaves", "name", "tree", "values")
+    __slots__ = ("_index", "_next", "_reached", "leaves", "marks", "name", "originals", "tree", "values")
 
     def __init__(self, value: Any, name: str, needed: bool = True) -> None:
         self.name = name
         self.leaves: list[Leaf] = []
         self.values: list[Any] = []
         self._index: dict[int, int] = {}
-        self._open: set[int] = set()
+        self.marks: dict[int, int] = {}
+        self.originals: dict[int, Any] = {}  # by mark
+        self._next = 0
+        self._reached = 0  # leaves and marks that were met, again or not
         found = leaf_of(value, name)
         self.tree: Tree = self._add(*found) if found else self._grow(value, name)
         if needed and not self.leaves:
             raise ArgumentTypeError(_no_float(value, name))
 
     def _add(self, leaf: Leaf, value: Any) -> int:
+        self._reached += 1
         if leaf.kind == ARRAY:
             known = self._index.setdefault(id(value), len(self.leaves))
             if known < len(self.leaves):
@@ -206,28 +236,55 @@ class Flat:
         found = leaf_of(value, name, promote=False)
         if found is not None:
             return self._add(*found)
-        if not _container(value):
-            if foreign(value) is None and (isinstance(value, (*INERT, np.ndarray)) or callable(value)):
-                return Constant(value)
-            remedy = foreign(value)
+        if id(value) in self.marks:
+            self._reached += 1
+            return Again(self.marks[id(value)])
+        if isinstance(value, np.ndarray | np.void) and value.dtype.names is not None:
             raise ArgumentTypeError(
-                f"{name}: expected numbers, arrays, or tuples, lists and dicts of them; got {type_name(value)}. "
+                f"{name}: expected a float array; got fields {', '.join(value.dtype.names)} in one. "
+                "Pass a dict of the fields, {n: x[n] for n in x.dtype.names}"
+            )
+        if not _container(value):
+            remedy = foreign(value)
+            if remedy is None and isinstance(value, (*INERT, np.ndarray)):
+                return Constant(value)
+            fields = None if remedy else fields_of(value)
+            if fields is not None:
+                return self._object(value, fields, name)
+            if remedy is None and callable(value):
+                return Constant(value)
+            raise ArgumentTypeError(
+                f"{name}: expected numbers, arrays, or tuples, lists, dicts and objects of them; "
+                f"got {type_name(value)}. "
                 + (f"Pass {remedy}, and wrap it again inside" if remedy else "Pass the arrays that it holds")
             )
-        if id(value) in self._open:
-            raise ArgumentValueError(f"{name}: expected a container that ends; got one that contains itself")
-        self._open.add(id(value))
+        mark = -1 if isinstance(value, tuple) else self._mark(value)
         if isinstance(value, dict):
             keys: tuple[Any, ...] | None = tuple(value)
             children = tuple(self._grow(v, f"{name}[{k!r}]") for k, v in value.items())
         else:
             keys = None
-            fields = getattr(type(value), "_fields", None)
+            names = getattr(type(value), "_fields", None)
             children = tuple(
-                self._grow(v, f"{name}.{fields[i]}" if fields else f"{name}[{i}]") for i, v in enumerate(value)
+                self._grow(v, f"{name}.{names[i]}" if names else f"{name}[{i}]") for i, v in enumerate(value)
             )
-        self._open.discard(id(value))
-        return Branch(type(value), keys, children)
+        return Branch(type(value), keys, children, mark)
+
+    def _mark(self, value: Any) -> int:
+        mark = self.marks[id(value)] = self._next
+        self.originals[mark] = value
+        self._next += 1
+        return mark
+
+    def _object(self, value: Any, fields: dict[str, Any], name: str) -> Tree:
+        mark, reached = self._mark(value), self._reached
+        children = tuple([self._grow(v, f"{name}.{key}") for key, v in fields.items()])
+        if self._reached == reached:
+            # Without a float it is no part of what is differentiated, and stays the object that it is.
+            self.marks = {key: other for key, other in self.marks.items() if other < mark}
+            self.originals = {other: part for other, part in self.originals.items() if other < mark}
+            return Constant(value)
+        return Record(type(value), tuple(fields), children, mark)
 
 
 def _no_float(value: Any, name: str) -> str:
@@ -243,30 +300,46 @@ def _no_float(value: Any, name: str) -> str:
     )
 
 
-def rebuild(tree: Tree, values: Any) -> Any:
-    """The structure of a tree with the given leaf values; constants are those of the tree."""
-    if isinstance(tree, int):
-        return values[tree]
-    if isinstance(tree, Constant):
-        return tree.value
-    return _fill(tree, [rebuild(child, values) for child in tree.children])
+def rebuild(tree: Tree, values: Any, made: dict[int, Any] | None = None) -> Any:
+    """The structure of a tree with the given leaf values; constants are those of the tree. `made` takes its parts."""
+    return _build(tree, values, {} if made is None else made, False)
 
 
 def rebuild_gradient(tree: Tree, values: Any) -> Any:
     """As :func:`rebuild`, with None where a constant was."""
+    return _build(tree, values, {}, True)
+
+
+def _build(tree: Tree, values: Any, made: dict[int, Any], gradient: bool) -> Any:
     if isinstance(tree, int):
         return values[tree]
     if isinstance(tree, Constant):
-        return None
-    return _fill(tree, [rebuild_gradient(child, values) for child in tree.children])
+        return None if gradient else tree.value
+    if isinstance(tree, Again):
+        return made[tree.mark]
+    # What may contain itself is there before its parts.
+    if isinstance(tree, Record):
+        found = made[tree.mark] = shell(tree.kind)
+        set_fields(found, tree.keys or (), [_build(child, values, made, gradient) for child in tree.children])
+    elif tree.keys is not None:
+        found = made[tree.mark] = tree.kind()
+        for key, child in zip(tree.keys, tree.children, strict=True):
+            found[key] = _build(child, values, made, gradient)
+    elif tree.kind is list:
+        found = made[tree.mark] = []
+        found.extend([_build(child, values, made, gradient) for child in tree.children])
+    else:
+        parts = [_build(child, values, made, gradient) for child in tree.children]
+        found = tuple(parts) if tree.kind is tuple else tree.kind(*parts)
+    return found
 
 
-def _fill(branch: Branch, children: list[Any]) -> Any:
-    if branch.keys is not None:
-        return branch.kind(zip(branch.keys, children, strict=True))
-    if branch.kind is list:
-        return children
-    return tuple(children) if branch.kind is tuple else branch.kind(*children)
+def parts_of(value: Any) -> list[Any]:
+    """What a list, dict or object holds."""
+    if isinstance(value, list):
+        return list(value)
+    held = value if isinstance(value, dict) else fields_of(value) or {}
+    return [part for item in held.items() for part in item]
 
 
 def check_same(expected: Tree, got: Tree, name: str) -> None:
@@ -279,7 +352,7 @@ def check_same(expected: Tree, got: Tree, name: str) -> None:
             )
         keys = expected.keys or range(len(expected.children))
         for key, a, b in zip(keys, expected.children, got.children, strict=True):
-            check_same(a, b, f"{name}[{key!r}]")
+            check_same(a, b, f"{name}{expected.step(key)}")
     elif isinstance(expected, Constant) and isinstance(got, Constant):
         a, b = constant_leaf(expected.value, name)[0], constant_leaf(got.value, name)[0]
         if not a.same(b):
@@ -294,9 +367,12 @@ def check_same(expected: Tree, got: Tree, name: str) -> None:
 
 
 def _describe(tree: Tree) -> str:
+    if isinstance(tree, Again):
+        return "an object that has occurred before"
     if isinstance(tree, Branch):
         if tree.keys is not None:
-            return f"{with_article(tree.kind.__name__)} with the keys {', '.join(map(repr, tree.keys))}"
+            what = "fields" if isinstance(tree, Record) else "keys"
+            return f"{with_article(tree.kind.__name__)} with the {what} {', '.join(map(repr, tree.keys))}"
         return f"{with_article(tree.kind.__name__)} of {len(tree.children)}"
     return with_article(type(tree.value).__name__) if isinstance(tree, Constant) else f"float leaf number {tree}"
 

@@ -38,6 +38,7 @@ from ndual.rules import (
     special_outputs,
     statistics,
     triangular,
+    triangular_factors,
     ufunc_methods,
 )
 
@@ -79,5 +80,6 @@ __all__ = [
     "special_outputs",
     "statistics",
     "triangular",
+    "triangular_factors",
     "ufunc_methods",
 ]

@@ -11,9 +11,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
 
-from ndual.rules import decompose
 from ndual.rules.support import adjoint, conj
-from ndual.rules.triangular import tri_part
+from ndual.rules.triangular import literal, tri_part, whole
 
 
 class Map(NamedTuple):
@@ -167,7 +166,7 @@ class Factor:
         """The Hermitian matrix that one triangle stands for."""
         low = bool(lower)
         return self.then(
-            Map(partial(decompose.hermitian, lower=low), partial(decompose.literal, lower=low))
+            Map(partial(whole, lower=low), partial(literal, lower=low))
         )  # fmt: skip
 
     def inverse(self, lower: Any, trans: Any = 0, unit: Any = False) -> Factor:

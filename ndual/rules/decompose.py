@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 from ndual.rules.registry import structured, undefined
-from ndual.rules.support import adjoint, conj, quiet, refuse, truth
-from ndual.rules.triangular import tri_part
+from ndual.rules.support import adjoint, conj, quiet, real_as, refuse, truth
+from ndual.rules.triangular import literal, tri_part, whole
 
 
 def _over(xp: Any, gap: Any, m: Any) -> Any:
@@ -23,20 +23,6 @@ def _over(xp: Any, gap: Any, m: Any) -> Any:
             "point where the values differ"
         )
     return xp.where(m == 0, 0, m / xp.where((m == 0) & (gap == 0), 1, gap))
-
-
-def hermitian(xp: Any, da: Any, lower: bool) -> Any:
-    """The matrix that one triangle stands for (the imaginary part of a diagonal is not read)."""
-    part = tri_part(xp, da, lower, True)
-    diagonal = tri_part(xp, da, lower) - part
-    return part + adjoint(xp, part) + (diagonal + adjoint(xp, diagonal)) / 2
-
-
-def literal(xp: Any, s: Any, lower: bool) -> Any:
-    """The cotangent of the triangle that was read, from that of the whole matrix."""
-    both = s + adjoint(xp, s)
-    part = tri_part(xp, both, lower, True)
-    return part + (tri_part(xp, both, lower) - part) / 2
 
 
 def _gaps(w: Any) -> Any:
@@ -100,7 +86,7 @@ def _eigh_vjp(xp: Any, w: Any, y: Any, x: tuple[Any], UPLO: str) -> tuple[Any]:
 @structured("numpy.linalg.eigh", "a", _eigh_vjp, UPLO="L")
 def eigh(xp: Any, y: Any, x: tuple[Any], dx: tuple[Any], UPLO: str) -> Any:
     """First-order perturbation; the vectors keep their length and, if complex, their phase."""
-    return eigh_lanes(xp, y[0], y[1], hermitian(xp, dx[0], UPLO.upper() == "L"))
+    return eigh_lanes(xp, y[0], y[1], whole(xp, dx[0], UPLO.upper() == "L"))
 
 
 def _eigvalsh_vjp(xp: Any, w: Any, y: Any, x: tuple[Any], UPLO: str) -> tuple[Any]:
@@ -112,7 +98,7 @@ def _eigvalsh_vjp(xp: Any, w: Any, y: Any, x: tuple[Any], UPLO: str) -> tuple[An
 def eigvalsh(xp: Any, y: Any, x: tuple[Any], dx: tuple[Any], UPLO: str) -> Any:
     """v^H dA v for each eigenvector."""
     _, v = xp.linalg.eigh(x[0], UPLO)
-    da = hermitian(xp, dx[0], UPLO.upper() == "L")
+    da = whole(xp, dx[0], UPLO.upper() == "L")
     return (conj(xp, v) * xp.matmul(da, v)).sum(axis=-2).real
 
 
@@ -137,10 +123,6 @@ def _rotation_transpose(xp: Any, v: Any, g: Any) -> Any:
     return out
 
 
-def _real_part(a: Any, g: Any) -> Any:
-    return g.real if a.dtype.kind != "c" and g.dtype.kind == "c" else g
-
-
 @quiet
 def _eig_vjp(xp: Any, w: Any, y: Any, x: tuple[Any]) -> tuple[Any]:
     values, v = y
@@ -151,7 +133,7 @@ def _eig_vjp(xp: Any, w: Any, y: Any, x: tuple[Any]) -> tuple[Any]:
         inside = _over(xp, conj(xp, _gaps(values)), m)
     if w[0] is not None:
         inside = inside + _with_diagonal(xp, w[0])
-    return (_real_part(x[0], xp.linalg.solve(adjoint(xp, v), xp.matmul(inside, adjoint(xp, v)))),)
+    return (real_as(x[0], xp.linalg.solve(adjoint(xp, v), xp.matmul(inside, adjoint(xp, v)))),)
 
 
 @structured("numpy.linalg.eig", "a", _eig_vjp)
@@ -168,6 +150,11 @@ def eig(xp: Any, y: Any, x: tuple[Any], dx: tuple[Any]) -> Any:
 def _matched(xp: Any, y: Any, a: Any) -> Any:
     values, v = xp.linalg.eig(a)
     order = xp.abs(y[..., :, None] - values[..., None, :]).argmin(axis=-1)
+    # Where both orders agree, as they do nearly always, equal values keep a vector each.
+    agree = xp.abs(y - values) <= xp.sqrt(xp.finfo(values.dtype).eps) * xp.abs(values).max(
+        axis=-1, keepdims=True, initial=0
+    )
+    order = xp.where(agree.all(axis=-1, keepdims=True), xp.arange(values.shape[-1]), order)
     return xp.take_along_axis(v, order[..., None, :], -1)
 
 
@@ -248,24 +235,22 @@ def svd_cotangent(xp: Any, u: Any, s: Any, vh: Any, gu: Any, gs: Any, gvh: Any) 
     return xp.matmul(xp.matmul(u1, inner), vh1) + outside
 
 
-def _plain_svd(hermitian: Any) -> None:
-    if truth(hermitian):
-        raise refuse("numpy.linalg.svd", "hermitian=True", "Leave it out, or use eigh.")
-
-
 def svd_vjp(xp: Any, w: Any, y: Any, x: tuple[Any], full_matrices: Any, compute_uv: Any, hermitian: Any) -> tuple[Any]:
     """Give the cotangent for singular values alone, or for the whole decomposition."""
-    _plain_svd(hermitian)
+    a = whole(xp, x[0], True) if truth(hermitian) else x[0]
     if truth(compute_uv):
-        return (svd_cotangent(xp, *y, *w),)
-    u, s, vh = xp.linalg.svd(x[0], full_matrices=False)
-    return (svd_cotangent(xp, u, s, vh, None, w, None),)
+        g = svd_cotangent(xp, *y, *w)
+    else:
+        u, s, vh = xp.linalg.svd(a, full_matrices=False)
+        g = svd_cotangent(xp, u, s, vh, None, w, None)
+    return (literal(xp, g, True) if truth(hermitian) else g,)
 
 
 @structured("numpy.linalg.svd", "a", svd_vjp, full_matrices=True, compute_uv=True, hermitian=False)
 def svd(xp: Any, y: Any, x: tuple[Any], dx: tuple[Any], full_matrices: Any, compute_uv: Any, hermitian: Any) -> Any:
-    """Singular values from u^H dA v, vectors from the gaps of the squares."""
-    _plain_svd(hermitian)
+    """Singular values from u^H dA v, vectors from the gaps of the squares; of the lower triangle if `hermitian`."""
+    if truth(hermitian):
+        x, dx = (whole(xp, x[0], True),), (whole(xp, dx[0], True),)
     if truth(compute_uv):
         return svd_lanes(xp, *y, dx[0])
     return svdvals(xp, y, x, dx)

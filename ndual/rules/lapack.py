@@ -32,7 +32,7 @@ from ndual.rules.blas_terms import (
 )
 from ndual.rules.registry import structured, undefined
 from ndual.rules.support import adjoint, refuse
-from ndual.rules.triangular import tri_part
+from ndual.rules.triangular import literal, tri_part, whole
 
 Arrays = tuple[Any, ...]
 _ALL = "s,d,c,z"
@@ -257,20 +257,20 @@ def posv(xp: Any, y: Arrays, x: Arrays, dx: Arrays, lower: int, **_: Any) -> Arr
 def _eigh_parts(xp: Any, y: Arrays, a: Any, compute_v: int, lower: int) -> tuple[Any, Any]:
     if compute_v:
         return y[0], y[1]
-    whole = decompose.hermitian(xp, _cast(xp, a, y[1]), bool(lower))
-    return y[0], xp.linalg.eigh(whole)[1]
+    matrix = whole(xp, _cast(xp, a, y[1]), bool(lower))
+    return y[0], xp.linalg.eigh(matrix)[1]
 
 
 def _eigh_vjp(xp: Any, w: Arrays, y: Arrays, x: Arrays, compute_v: int, lower: int, **_: Any) -> Arrays:
     values, v = _eigh_parts(xp, y, x[0], compute_v, lower)
     g = decompose.eigh_cotangent(xp, values, v, w[0], w[1] if compute_v else None)
-    return (_given(decompose.literal(xp, g, bool(lower)), x[0]),)
+    return (_given(literal(xp, g, bool(lower)), x[0]),)
 
 
 def eigh(xp: Any, y: Arrays, x: Arrays, dx: Arrays, compute_v: int, lower: int, **_: Any) -> Arrays:
     """As numpy.linalg.eigh."""
     values, v = _eigh_parts(xp, y, x[0], compute_v, lower)
-    t = decompose.hermitian(xp, _cast(xp, dx[0], y[1], 1), bool(lower))
+    t = whole(xp, _cast(xp, dx[0], y[1], 1), bool(lower))
     dw, dv = decompose.eigh_lanes(xp, values, v, t, None, bool(compute_v))
     return dw, dv, None
 

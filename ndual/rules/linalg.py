@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 from ndual.rules.registry import KERNELS, structured
-from ndual.rules.support import add, adjoint, is_raw, local_gradient, refuse, spread, truth, unbroadcast
-from ndual.rules.triangular import host_char, tri_inverse, tri_part
+from ndual.rules.support import add, adjoint, is_raw, local_gradient, spread, truth, unbroadcast
+from ndual.rules.triangular import host_char, literal, tri_inverse, tri_part, whole
 
 
 def solve_lanes(xp: Any, a: Any, r: Any) -> Any:
@@ -25,7 +25,8 @@ def solve_lanes(xp: Any, a: Any, r: Any) -> Any:
     return xp.ascontiguousarray(lanes) if is_raw(xp, lanes) else lanes
 
 
-def _solve_vjp(xp: Any, w: Any, y: Any, x: tuple[Any, Any]) -> tuple[Any, Any]:
+def solve_vjp(xp: Any, w: Any, y: Any, x: tuple[Any, Any]) -> tuple[Any, Any]:
+    """The cotangents -g y^H and g with A^H g = w (Giles 2008, 2.3.1)."""
     a, b = x
     column = b.ndim == 1
     y, w = (y[..., None], w[..., None]) if column else (y, w)
@@ -35,7 +36,7 @@ def _solve_vjp(xp: Any, w: Any, y: Any, x: tuple[Any, Any]) -> tuple[Any, Any]:
     return unbroadcast(ga, a.shape), unbroadcast(gb, b.shape)
 
 
-@structured("numpy.linalg.solve", "a b", _solve_vjp)
+@structured("numpy.linalg.solve", "a b", solve_vjp)
 def solve(xp: Any, y: Any, x: tuple[Any, Any], dx: tuple[Any, Any]) -> Any:
     """A dy = db - dA y (Giles 2008, 2.3.1)."""
     (a, b), (da, db) = x, dx
@@ -54,12 +55,13 @@ def solve(xp: Any, y: Any, x: tuple[Any, Any], dx: tuple[Any, Any]) -> Any:
     return out[..., 0] if column else out
 
 
-def _inv_vjp(xp: Any, w: Any, y: Any, x: tuple[Any]) -> tuple[Any]:
+def inv_vjp(xp: Any, w: Any, y: Any, x: tuple[Any]) -> tuple[Any]:
+    """-Y^H w Y^H (Giles 2008, 2.2.3)."""
     h = adjoint(xp, y)
     return (-xp.matmul(xp.matmul(h, w), h),)
 
 
-@structured("numpy.linalg.inv", "a", _inv_vjp)
+@structured("numpy.linalg.inv", "a", inv_vjp)
 def inv(xp: Any, y: Any, x: tuple[Any], dx: tuple[Any]) -> Any:
     """-Y dA Y (Giles 2008, 2.2.3)."""
     return -xp.matmul(xp.matmul(y, dx[0]), y)
@@ -137,20 +139,17 @@ def _pinv_cotangent(xp: Any, p: Any, a: Any, w: Any) -> Any:
     return out + xp.matmul(ph, xp.matmul(p, right))
 
 
-def _pinv_vjp(xp: Any, w: Any, y: Any, x: tuple[Any], **params: Any) -> tuple[Any]:
-    _plain_pinv(**params)
+def _pinv_vjp(xp: Any, w: Any, y: Any, x: tuple[Any], hermitian: Any, **_: Any) -> tuple[Any]:
+    if truth(hermitian):
+        return (literal(xp, _pinv_cotangent(xp, y, whole(xp, x[0], True), w), True),)
     return (_pinv_cotangent(xp, y, x[0], w),)
 
 
-def _plain_pinv(rcond: Any, hermitian: Any, rtol: Any) -> None:
-    if hermitian:
-        raise refuse("numpy.linalg.pinv", "hermitian=True", "Leave it out: the result is the same.")
-
-
 @structured("numpy.linalg.pinv", "a", _pinv_vjp, rcond=None, hermitian=False, rtol=None)
-def pinv(xp: Any, y: Any, x: tuple[Any], dx: tuple[Any], **params: Any) -> Any:
-    """The derivative at constant rank (Golub and Pereyra 1973)."""
-    _plain_pinv(**params)
+def pinv(xp: Any, y: Any, x: tuple[Any], dx: tuple[Any], hermitian: Any, **_: Any) -> Any:
+    """The derivative at constant rank (Golub and Pereyra 1973); of the lower triangle if `hermitian`."""
+    if truth(hermitian):
+        return _pinv_tangent(xp, y, whole(xp, x[0], True), whole(xp, dx[0], True))
     return _pinv_tangent(xp, y, x[0], dx[0])
 
 

@@ -59,7 +59,7 @@ _REASONS: dict[str, str] = {
     "scipy.linalg.cdf2rdf scipy.linalg.funm": _SCHUR,
     "scipy.linalg.qr_delete scipy.linalg.qr_insert scipy.linalg.qr_update scipy.linalg.qr_multiply scipy.linalg.rq "
     "scipy.linalg.ldl scipy.linalg.matrix_balance scipy.linalg.clarkson_woodruff_transform": _UPDATE,
-    "scipy.linalg.expm_cond scipy.linalg.expm_frechet": _SECOND,
+    "scipy.linalg.expm_cond": _SECOND,
     "scipy.linalg.cholesky_banded scipy.linalg.cho_solve_banded scipy.linalg.eig_banded "
     "scipy.linalg.eigvals_banded": _BANDED,
     "scipy.linalg.fiedler_companion scipy.linalg.solve_circulant": _RARE,

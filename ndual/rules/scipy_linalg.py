@@ -8,18 +8,24 @@ from __future__ import annotations
 
 from typing import Any
 
-from ndual.rules import decompose
-from ndual.rules.linalg import cholesky_cotangent, cholesky_lanes, inv, solve_lanes
+from ndual.rules import decompose, linalg
+from ndual.rules.linalg import cholesky_cotangent, cholesky_lanes
 from ndual.rules.registry import structured
-from ndual.rules.support import add, adjoint, conj, lane_count, refuse, scipy_linalg, truth, zeros_lanes
-from ndual.rules.triangular import tri_apply, tri_part, tri_solve
+from ndual.rules.support import (
+    adjoint,
+    conj,
+    lane_count,
+    real_as,
+    refuse,
+    scipy_linalg,
+    spread,
+    truth,
+    unbroadcast,
+    zeros_lanes,
+)
+from ndual.rules.triangular import literal, tri_apply, tri_part, tri_solve, whole
 
 _CALL: dict[str, Any] = {"overwrite_b": False, "check_finite": True}
-
-
-def _two_dimensional(name: str, a: Any) -> None:
-    if a.ndim != 2:
-        raise refuse(name, f"a stack of matrices (shape {a.shape})", "Loop over them, or use numpy.linalg.")
 
 
 def _operation(trans: Any) -> Any:
@@ -38,12 +44,21 @@ def _outer_cotangent(xp: Any, gb: Any, y: Any, trans: int) -> Any:
     return xp.multiply(-left, right) if left.shape[1] == 1 else xp.matmul(-left, right)
 
 
+def _triangle(xp: Any, m: Any, low: bool, trans: int, unit: bool) -> Any:
+    """The triangle that is read, transposed as `trans` says, of a stack of matrices or lanes."""
+    part = tri_part(xp, m, low, unit)
+    return adjoint(xp, part) if trans == 2 else xp.swapaxes(part, -1, -2) if trans else part
+
+
 def _solve_triangular_vjp(
     xp: Any, w: Any, y: Any, x: tuple[Any, Any], trans: Any, lower: Any, unit_diagonal: Any, **_: Any
 ) -> tuple[Any, Any]:
-    a, _b = x
+    a, b = x
     trans, low, unit = _operation(trans), truth(lower), truth(unit_diagonal)
-    _two_dimensional("scipy.linalg.solve_triangular", a)
+    if a.ndim > 2:
+        whole = _triangle(xp, a, low, trans, unit) + (xp.eye(a.shape[-1], dtype=a.dtype) if unit else 0)
+        g, gb = linalg.solve_vjp(xp, w, y, (whole, b))
+        return tri_part(xp, _triangle(xp, g, low != bool(trans), trans, unit), low, unit), gb
     if trans == 0:
         gb = tri_solve(xp, a, w[None], low, 2, unit)[0]
     else:
@@ -58,9 +73,12 @@ def solve_triangular(
     xp: Any, y: Any, x: tuple[Any, Any], dx: tuple[Any, Any], trans: Any, lower: Any, unit_diagonal: Any, **_: Any
 ) -> Any:
     """op(A) dy = db - op(dA) y, with the triangle of dA that belongs to what was read."""
-    (a, _b), (da, db) = x, dx
+    (a, b), (da, db) = x, dx
     trans, low, unit = _operation(trans), truth(lower), truth(unit_diagonal)
-    _two_dimensional("scipy.linalg.solve_triangular", a)
+    if a.ndim > 2:
+        whole = _triangle(xp, a, low, trans, unit) + (xp.eye(a.shape[-1], dtype=a.dtype) if unit else 0)
+        move = None if da is None else _triangle(xp, da, low, trans, unit)
+        return linalg.solve(xp, y, (whole, b), (move, db))
     if da is None:
         return tri_solve(xp, a, db, low, trans, unit)
     r = tri_apply(xp, da, y, low, trans, unit)
@@ -138,57 +156,82 @@ def cho_solve(xp: Any, y: Any, x: tuple[Any, ...], dx: tuple[Any, ...], **_: Any
 
 
 _SOLVE: dict[str, Any] = {"lower": False, "overwrite_a": False, **_CALL, "assume_a": None, "transposed": False}
-_FULL = (None, "gen", "general", "diagonal", "tridiagonal", "banded")
-_ONE_TRIANGLE = ("sym", "symmetric", "her", "hermitian", "pos", "positive definite")
+_FULL = (None, "gen", "general", "banded")
+_TRIANGLES = {"upper triangular": False, "lower triangular": True}
+_BANDS = {"diagonal": 0, "tridiagonal": 1}
+_SYMMETRIC = ("sym", "symmetric")
+_HERMITIAN = ("her", "hermitian", "pos", "positive definite")
 
 
-def _solve_matrix(xp: Any, a: Any, lower: Any, assume_a: Any, transposed: Any) -> tuple[str, Any]:
-    """What scipy.linalg.solve reads of its matrix, as a kind and a map from the matrix (or lanes) to what is used."""
+def _symmetric(xp: Any, m: Any, lower: bool) -> Any:
+    part = tri_part(xp, m, lower)
+    return part + xp.swapaxes(tri_part(xp, m, lower, True), -1, -2)
+
+
+def _from_symmetric(xp: Any, g: Any, lower: bool) -> Any:
+    return tri_part(xp, g, lower) + tri_part(xp, xp.swapaxes(g, -1, -2), lower, True)
+
+
+def _reading(name: str, xp: Any, a: Any, lower: Any, assume_a: Any) -> tuple[Any, Any]:
+    """What a solver reads of its matrix: the map from the matrix (or lanes) to what counts, and its transpose."""
+    low = truth(lower)
     if assume_a in _FULL:
-        return "full", (lambda m: xp.swapaxes(m, -1, -2)) if truth(transposed) else (lambda m: m)
-    if assume_a in _ONE_TRIANGLE and (a.dtype.kind != "c" or not assume_a.startswith("sym")) and not truth(transposed):
-        return "half", lambda m: decompose.hermitian(xp, m, truth(lower))
-    raise refuse("scipy.linalg.solve", f"assume_a={assume_a!r} here", "Use assume_a='gen', or solve_triangular.")
+        return (lambda m: m), (lambda g: g)
+    if assume_a in _HERMITIAN or (assume_a in _SYMMETRIC and a.dtype.kind != "c"):
+        return (lambda m: whole(xp, m, low)), (lambda g: literal(xp, g, low))
+    if assume_a in _SYMMETRIC:
+        return (lambda m: _symmetric(xp, m, low)), (lambda g: _from_symmetric(xp, g, low))
+    if assume_a in _TRIANGLES:
+        return (lambda m: tri_part(xp, m, _TRIANGLES[assume_a])), (lambda g: tri_part(xp, g, _TRIANGLES[assume_a]))
+    if assume_a in _BANDS:
+        rows = xp.arange(a.shape[-1])
+        inside = abs(rows[:, None] - rows) <= _BANDS[assume_a]
+        return (lambda m: xp.where(inside, m, 0)), (lambda g: xp.where(inside, g, 0))
+    raise refuse(name, f"assume_a={assume_a!r}", "Use assume_a='gen'.")
 
 
 def _solve_vjp(
     xp: Any, w: Any, y: Any, x: tuple[Any, Any], lower: Any, assume_a: Any, transposed: Any, **_: Any
 ) -> tuple[Any, Any]:
-    a, _b = x
-    _two_dimensional("scipy.linalg.solve", a)
-    kind, used = _solve_matrix(xp, a, lower, assume_a, transposed)
-    gb = xp.linalg.solve(adjoint(xp, used(a)), w)
-    g = _outer_cotangent(xp, gb, y, 0)
-    if kind == "half":
-        return decompose.literal(xp, g, truth(lower)), gb
-    return used(g), gb
+    a, b = x
+    used, back = _reading("scipy.linalg.solve", xp, a, lower, assume_a)
+    if truth(transposed):
+        g, gb = linalg.solve_vjp(xp, w, y, (xp.swapaxes(used(a), -1, -2), b))
+        return back(xp.swapaxes(g, -1, -2)), gb
+    g, gb = linalg.solve_vjp(xp, w, y, (used(a), b))
+    return back(g), gb
 
 
 @structured("scipy.linalg.solve", "a b", _solve_vjp, **_SOLVE)
 def solve(
     xp: Any, y: Any, x: tuple[Any, Any], dx: tuple[Any, Any], lower: Any, assume_a: Any, transposed: Any, **_: Any
 ) -> Any:
-    """A dy = db - dA y, one factorisation for all lanes; a symmetric solver depends on the triangle it reads."""
+    """As numpy.linalg.solve, of the part of the matrix that the solver reads."""
     (a, b), (da, db) = x, dx
-    _two_dimensional("scipy.linalg.solve", a)
-    _kind, used = _solve_matrix(xp, a, lower, assume_a, transposed)
-    r = None if da is None else -xp.matmul(used(da), y)
-    r = db if r is None else r if db is None else add(xp, r, db)
-    out = solve_lanes(xp, used(a), r[..., None] if b.ndim == 1 else r)
-    return out[..., 0] if b.ndim == 1 else out
+    used, _back = _reading("scipy.linalg.solve", xp, a, lower, assume_a)
+    a, da = used(a), None if da is None else used(da)
+    if truth(transposed):
+        a, da = xp.swapaxes(a, -1, -2), None if da is None else xp.swapaxes(da, -1, -2)
+    return linalg.solve(xp, y, (a, b), (da, db))
 
 
-def _inv_vjp(xp: Any, w: Any, y: Any, x: tuple[Any], **_: Any) -> tuple[Any]:
-    h = adjoint(xp, y)
-    return (-xp.matmul(xp.matmul(h, w), h),)
+def _inverted(xp: Any, a: Any, lower: Any, assume_a: Any) -> tuple[Any, Any]:
+    if assume_a in _BANDS:
+        # SciPy leaves beside the inverted diagonal what it finds there.
+        raise refuse("scipy.linalg.inv", f"assume_a={assume_a!r}", "Invert the diagonal itself.")
+    return _reading("scipy.linalg.inv", xp, a, lower, assume_a)
+
+
+def _inv_vjp(xp: Any, w: Any, y: Any, x: tuple[Any], assume_a: Any, lower: Any, **_: Any) -> tuple[Any]:
+    _used, back = _inverted(xp, x[0], lower, assume_a)
+    return (back(linalg.inv_vjp(xp, w, y, x)[0]),)
 
 
 @structured("scipy.linalg.inv", "a", _inv_vjp, overwrite_a=False, check_finite=True, assume_a=None, lower=False)
-def inverse(xp: Any, y: Any, x: tuple[Any], dx: tuple[Any], assume_a: Any, **_: Any) -> Any:
-    """-Y dA Y."""
-    if assume_a not in _FULL:
-        raise refuse("scipy.linalg.inv", f"assume_a={assume_a!r}", "Leave it out.")
-    return inv(xp, y, x, dx)
+def inverse(xp: Any, y: Any, x: tuple[Any], dx: tuple[Any], assume_a: Any, lower: Any, **_: Any) -> Any:
+    """-Y dA Y, of the part of the matrix that is read."""
+    used, _back = _inverted(xp, x[0], lower, assume_a)
+    return linalg.inv(xp, y, x, (used(dx[0]),))
 
 
 _EIGH: dict[str, Any] = {
@@ -204,15 +247,17 @@ _EIGH: dict[str, Any] = {
 }
 
 
-def _standard(params: dict[str, Any]) -> None:
-    if params["type"] != 1 or params["subset_by_index"] is not None or params["subset_by_value"] is not None:
-        raise refuse("scipy.linalg.eigh", "type= or a subset", "Reduce to type 1, or select afterwards.")
+def _standard(params: dict[str, Any], values_only: bool) -> None:
+    parts = params["subset_by_index"] is not None or params["subset_by_value"] is not None
+    if params["type"] != 1 or (parts and not values_only):
+        raise refuse("scipy.linalg.eigh", "type= or a subset of vectors", "Reduce to type 1, or select afterwards.")
 
 
-def _vectors(xp: Any, x: tuple[Any, Any], low: bool) -> Any:
+def _vectors(xp: Any, x: tuple[Any, Any], low: bool, params: dict[str, Any]) -> Any:
     """The eigenvectors, where only the eigenvalues were asked for."""
+    part = {key: params[key] for key in ("subset_by_index", "subset_by_value") if params[key] is not None}
     library = scipy_linalg(xp)
-    return library.eigh(x[0], lower=low)[1] if x[1] is None else library.eigh(x[0], x[1], lower=low)[1]
+    return library.eigh(x[0], lower=low, **part)[1] if x[1] is None else library.eigh(*x, lower=low, **part)[1]
 
 
 def _eigh_vjp(
@@ -224,16 +269,16 @@ def _eigh_vjp(
     eigvals_only: Any,
     **params: Any,
 ) -> tuple[Any, Any]:
-    _standard(params)
+    _standard(params, truth(eigvals_only))
     low = truth(lower)
     if truth(eigvals_only):
-        values, v, gw, gv = y, _vectors(xp, x, low), w, None
+        values, v, gw, gv = y, _vectors(xp, x, low, params), w, None
     else:
         (values, v), (gw, gv) = y, w
-    ga = decompose.literal(xp, decompose.eigh_cotangent(xp, values, v, gw, gv), low)
+    ga = literal(xp, decompose.eigh_cotangent(xp, values, v, gw, gv), low)
     if x[1] is None:
         return ga, None
-    return ga, decompose.literal(xp, decompose.eigh_metric_cotangent(xp, values, v, gw, gv), low)
+    return ga, literal(xp, decompose.eigh_metric_cotangent(xp, values, v, gw, gv), low)
 
 
 @structured("scipy.linalg.eigh", "a b?", _eigh_vjp, **_EIGH)
@@ -247,10 +292,10 @@ def eigh(
     **params: Any,
 ) -> Any:
     """With M = V^H (dA - w dB) V: dw = diag(M), dV = V (M / gaps), less half of V^H dB V on the diagonal."""
-    _standard(params)
+    _standard(params, truth(eigvals_only))
     low = truth(lower)
-    values, v = (y, _vectors(xp, x, low)) if truth(eigvals_only) else y
-    da, db = (None if t is None else decompose.hermitian(xp, t, low) for t in dx)
+    values, v = (y, _vectors(xp, x, low, params)) if truth(eigvals_only) else y
+    da, db = (None if t is None else whole(xp, t, low) for t in dx)
     dw, dv = decompose.eigh_lanes(xp, values, v, da, db, not truth(eigvals_only))
     return dw if truth(eigvals_only) else (dw, dv)
 
@@ -308,26 +353,60 @@ def expm(xp: Any, y: Any, x: tuple[Any], dx: tuple[Any]) -> Any:
     return _expm_lanes(xp, x[0], dx[0])
 
 
+def _doubled(xp: Any, a: Any, e: Any) -> Any:
+    """The matrix [[A, E], [0, A]], or lanes of it."""
+    return xp.concatenate((xp.concatenate((a, e), -1), xp.concatenate((xp.zeros_like(a), a), -1)), -2)
+
+
+def _expm_frechet_vjp(xp: Any, w: Any, y: Any, x: tuple[Any, Any], compute_expm: Any, **_: Any) -> tuple[Any, Any]:
+    a, e = x
+    n = a.shape[-1]
+    first, second = w if truth(compute_expm) else (None, w)
+    corner = xp.zeros((2 * n, 2 * n), xp.result_type(a, e))
+    if first is not None:
+        corner[:n, :n] = first
+    if second is not None:
+        corner[:n, n:] = second
+    g = _expm_lanes(xp, adjoint(xp, _doubled(xp, a, e)), corner[None])[0]
+    return real_as(a, g[:n, :n] + g[n:, n:]), real_as(e, g[:n, n:])
+
+
+@structured("scipy.linalg.expm_frechet", "A E", _expm_frechet_vjp, method=None, compute_expm=True, check_finite=True)
+def expm_frechet(xp: Any, y: Any, x: tuple[Any, Any], dx: tuple[Any, Any], compute_expm: Any, **_: Any) -> Any:
+    """Both results are blocks of expm([[A, E], [0, A]]), whose derivative is a block of one twice as large."""
+    (a, e), (da, de) = x, dx
+    n, lanes = a.shape[-1], lane_count(dx)
+    da = zeros_lanes(xp, lanes, a, a.dtype) if da is None else da
+    de = zeros_lanes(xp, lanes, e, e.dtype) if de is None else de
+    out = _expm_lanes(xp, _doubled(xp, a, e), _doubled(xp, da, de))
+    return (out[:, :n, :n], out[:, :n, n:]) if truth(compute_expm) else out[:, :n, n:]
+
+
 def _corners(x: tuple[Any, ...]) -> list[tuple[slice, slice]]:
     out, row, column = [], 0, 0
     for a in x:
-        m, n = (1, a.shape[0]) if a.ndim == 1 else a.shape[-2:] if a.ndim else (1, 1)
+        m, n = _block_shape(a)[-2:]
         out.append((slice(row, row + m), slice(column, column + n)))
         row, column = row + m, column + n
     return out
 
 
+def _block_shape(a: Any) -> tuple[int, ...]:
+    return (*(1,) * max(2 - a.ndim, 0), *a.shape)
+
+
 def _block_diag_vjp(xp: Any, w: Any, y: Any, x: tuple[Any, ...]) -> tuple[Any, ...]:
-    return tuple(w[corner].reshape(a.shape) for a, corner in zip(x, _corners(x), strict=True))
+    return tuple(
+        unbroadcast(w[..., rows, columns], _block_shape(a)).reshape(a.shape)
+        for a, (rows, columns) in zip(x, _corners(x), strict=True)
+    )
 
 
 @structured("scipy.linalg.block_diag", "arrs...", _block_diag_vjp)
 def block_diag(xp: Any, y: Any, x: tuple[Any, ...], dx: tuple[Any, ...]) -> Any:
     """The lanes of each block in its place."""
-    if y.ndim != 2:
-        raise refuse("scipy.linalg.block_diag", "stacks of matrices", "Build the blocks one by one.")
     out = zeros_lanes(xp, lane_count(dx), y, y.dtype)
-    for t, (rows, columns) in zip(dx, _corners(x), strict=True):
+    for a, t, (rows, columns) in zip(x, dx, _corners(x), strict=True):
         if t is not None:
-            out[:, rows, columns] = t.reshape(t.shape[0], rows.stop - rows.start, columns.stop - columns.start)
+            out[..., rows, columns] = spread(t.reshape(t.shape[0], *_block_shape(a)), y.ndim)
     return out

@@ -6,7 +6,7 @@ from typing import Any
 
 from ndual.rules.decompose import eigh_lanes
 from ndual.rules.registry import composition, structured
-from ndual.rules.support import add, array_of, dense_vjp, refuse, scipy_linalg
+from ndual.rules.support import add, array_of, dense_vjp, real_as, refuse, scipy_linalg
 
 Arrays = tuple[Any, ...]
 
@@ -121,6 +121,35 @@ def _band_times(xp: Any, bands: Any, upper: int, lower: int, y: Any) -> Any:
     return out
 
 
+def _band_cotangent(xp: Any, g: Any, y: Any, upper: int, lower: int) -> Any:
+    """The bands of -g y^H."""
+    n = y.shape[0]
+    out = xp.zeros_like(g, shape=(upper + lower + 1, n))
+    for k in range(-upper, lower + 1):
+        rows = slice(max(k, 0), n + min(k, 0))
+        columns = slice(max(-k, 0), n + min(-k, 0))
+        band = g[rows] * xp.conj(y[columns])
+        out[upper + k, columns] = -(band.sum(axis=-1) if y.ndim > 1 else band)
+    return out
+
+
+def _band_adjoint(xp: Any, ab: Any, upper: int, lower: int) -> Any:
+    """The bands of the conjugate transpose, which has as many above as this has below."""
+    n = ab.shape[-1]
+    out = xp.zeros_like(ab)
+    for k in range(-upper, lower + 1):
+        rows = slice(max(k, 0), n + min(k, 0))
+        columns = slice(max(-k, 0), n + min(-k, 0))
+        out[lower - k, rows] = xp.conj(ab[upper + k, columns])
+    return out
+
+
+def _solve_banded_vjp(xp: Any, w: Any, y: Any, x: Arrays, l_and_u: Any, **_: Any) -> Arrays:
+    (ab, b), (lower, upper) = x, l_and_u
+    g = scipy_linalg(xp).solve_banded((upper, lower), _band_adjoint(xp, ab, upper, lower), w)
+    return real_as(ab, _band_cotangent(xp, g, y, upper, lower)), real_as(b, g)
+
+
 def _solve_banded_jvp(xp: Any, y: Any, x: Arrays, dx: Arrays, l_and_u: Any, **_: Any) -> Any:
     (ab, _b), (dab, db) = x, dx
     lower, upper = l_and_u
@@ -131,7 +160,7 @@ def _solve_banded_jvp(xp: Any, y: Any, x: Arrays, dx: Arrays, l_and_u: Any, **_:
 @structured(
     "scipy.linalg.solve_banded",
     "(l_and_u) ab b",
-    dense_vjp(_solve_banded_jvp),
+    _solve_banded_vjp,
     overwrite_ab=False,
     overwrite_b=False,
     check_finite=True,
@@ -150,13 +179,32 @@ def _whole_band(xp: Any, ab: Any, lower: Any) -> Any:
         if lower:  # the band below, row - column = k, mirrored
             row = xp.concatenate((xp.zeros_like(row[:, :k]), row[:, : row.shape[1] - k]), 1)
         upper.append(xp.conj(row) if lower else row)
-    main, below = ab[:, 0], []
+    main, below = (ab[:, 0] + xp.conj(ab[:, 0])) / 2, []  # the imaginary part of a diagonal is not read
     for k in range(1, ab.shape[1]):
         row = ab[:, k]
         if not lower:
             row = xp.conj(xp.concatenate((row[:, k:], xp.zeros_like(row[:, :k])), 1))
         below.append(row)
     return xp.stack([*upper, main, *below], 1)
+
+
+def _half_band(xp: Any, g: Any, lower: Any) -> Any:
+    """The transpose of `_whole_band`, without lanes."""
+    width, n = g.shape[0] // 2, g.shape[1]
+    out = [(g[width] + xp.conj(g[width])) / 2]
+    for k in range(1, width + 1):
+        above, below = g[width - k, k:], g[width + k, : n - k]
+        both = below + xp.conj(above) if lower else above + xp.conj(below)
+        pad = xp.zeros_like(both, shape=(k,))
+        out.append(xp.concatenate((both, pad) if lower else (pad, both)))
+    return xp.stack(out if lower else out[::-1])
+
+
+def _solveh_banded_vjp(xp: Any, w: Any, y: Any, x: Arrays, lower: Any, **_: Any) -> Arrays:
+    ab, b = x
+    width = ab.shape[0] - 1
+    g = scipy_linalg(xp).solveh_banded(ab, w, lower=lower)
+    return real_as(ab, _half_band(xp, _band_cotangent(xp, g, y, width, width), lower)), real_as(b, g)
 
 
 def _solveh_banded_jvp(xp: Any, y: Any, x: Arrays, dx: Arrays, lower: Any, **_: Any) -> Any:
@@ -171,7 +219,7 @@ def _solveh_banded_jvp(xp: Any, y: Any, x: Arrays, dx: Arrays, lower: Any, **_: 
 @structured(
     "scipy.linalg.solveh_banded",
     "ab b",
-    dense_vjp(_solveh_banded_jvp),
+    _solveh_banded_vjp,
     overwrite_ab=False,
     overwrite_b=False,
     lower=False,
@@ -202,9 +250,19 @@ def _toeplitz_jvp(xp: Any, y: Any, x: Arrays, dx: Arrays, **_: Any) -> Any:
     return _lanes(xp, library.solve_toeplitz(c if r is None else (c, r), _columns(xp, t)), t.shape)
 
 
-@structured(
-    "scipy.linalg.solve_toeplitz", "c r? b", dense_vjp(_toeplitz_jvp), binder=_toeplitz_arguments, check_finite=True
-)
+def _toeplitz_vjp(xp: Any, w: Any, y: Any, x: Arrays, **_: Any) -> Arrays:
+    c, r, b = x
+    other = c if r is None else xp.conj(r)  # the first entry of a row is not read, nor that of the adjoint's column
+    g = scipy_linalg(xp).solve_toeplitz((xp.concatenate((xp.conj(c[:1]), other[1:])), xp.conj(c)), w)
+    whole = -xp.matmul(g.reshape(len(g), -1), xp.conj(y.reshape(len(y), -1)).T)
+    gc, gr = (xp.stack([xp.trace(whole, sign * k) for k in range(len(c))]) for sign in (-1, 1))
+    gr = xp.concatenate((xp.zeros_like(gr[:1]), gr[1:]))
+    if r is None:
+        return real_as(c, gc + xp.conj(gr)), None, real_as(b, g)
+    return real_as(c, gc), real_as(r, gr), real_as(b, g)
+
+
+@structured("scipy.linalg.solve_toeplitz", "c r? b", _toeplitz_vjp, binder=_toeplitz_arguments, check_finite=True)
 def solve_toeplitz(xp: Any, y: Any, x: Arrays, dx: Arrays, **options: Any) -> Any:
     """A dx = db - dA x, all lanes as columns of one right side."""
     return _toeplitz_jvp(xp, y, x, dx, **options)

@@ -83,6 +83,11 @@ def adjoint(xp: Any, a: Any) -> Any:
     return conj(xp, xp.swapaxes(a, -1, -2))
 
 
+def real_as(a: Any, g: Any) -> Any:
+    """The real part of a complex cotangent of a real operand."""
+    return g.real if a.dtype.kind != "c" and g.dtype.kind == "c" else g
+
+
 def is_raw(xp: Any, *arrays: Any) -> bool:
     """Whether all of `arrays` are arrays of the namespace itself, so that their memory may be used directly."""
     return all(type(a) is xp.ndarray for a in arrays)

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any
 
 from ndual.rules.registry import KERNELS
-from ndual.rules.support import conj, is_raw, scipy_linalg
+from ndual.rules.support import adjoint, conj, is_raw, scipy_linalg
 
 BLOCK = 32
 _THREADED = 8  # right-hand sides from which OpenBLAS gives a trsm to several threads
@@ -50,6 +50,20 @@ def tri_part(xp: Any, a: Any, lower: bool, unit: bool = False, fresh: bool = Fal
             return a
         return xp.where(_outside(xp, n, lower, unit), a.dtype.type(0), a)
     return xp.tril(a, -1 if unit else 0) if lower else xp.triu(a, 1 if unit else 0)
+
+
+def whole(xp: Any, a: Any, lower: bool) -> Any:
+    """The Hermitian matrix that one triangle stands for (the imaginary part of a diagonal is not read)."""
+    part = tri_part(xp, a, lower, True)
+    diagonal = tri_part(xp, a, lower) - part
+    return part + adjoint(xp, part) + (diagonal + adjoint(xp, diagonal)) / 2
+
+
+def literal(xp: Any, s: Any, lower: bool) -> Any:
+    """The cotangent of the triangle that was read, from that of the whole matrix."""
+    both = s + adjoint(xp, s)
+    part = tri_part(xp, both, lower, True)
+    return part + (tri_part(xp, both, lower) - part) / 2
 
 
 def _fortran(a: Any, lower: bool, trans: bool) -> tuple[Any, int, int]:

@@ -69,7 +69,7 @@ def _refuse_integers(tree: Tree, name: str) -> None:
     """An integer among floats could be meant as a parameter or as a setting; held constant unseen it would be lost."""
     if isinstance(tree, Branch):
         for key, child in zip(tree.keys or range(len(tree.children)), tree.children, strict=True):
-            _refuse_integers(child, f"{name}[{key!r}]")
+            _refuse_integers(child, f"{name}{tree.step(key)}")
     elif isinstance(tree, Constant):
         value = tree.value
         kind = value.dtype.kind if isinstance(value, np.ndarray | np.generic) else "i" if type(value) is int else ""

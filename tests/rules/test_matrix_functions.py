@@ -121,11 +121,10 @@ def test_riccati_equations(name):
 @pytest.mark.parametrize(
     ("call", "match"),
     [
-        (lambda a: sl.eig(a, S)[0], "numpy.linalg.eig"),
-        (lambda a: sl.polar(a[:2])[0], "side="),
+        (lambda a: sl.eig(a, S, left=True)[0], "numpy.linalg.eig"),
         (lambda a: sl.qr(a, mode="raw")[0], "economic"),
-        (lambda a: sl.solve_continuous_are(a, a, S, S, s=Q), "Transform"),
-        (lambda a: sl.lu(a[:2])[1], "qr"),
+        (lambda a: sl.inv(a, assume_a="diagonal"), "diagonal"),
+        (lambda a: sl.eigh(a, S, type=2)[0], "type 1"),
     ],
 )
 def test_a_refusal_says_what_to_do(call, match):

@@ -9,7 +9,7 @@ from harness import check, inner, pull, push, random_like, rule_of
 
 import ndual.rules.matrix_equations
 import ndual.rules.norm
-import ndual.rules.scipy_linalg  # noqa: F401
+import ndual.rules.scipy_linalg
 from ndual.errors import NdualError
 
 
@@ -79,8 +79,6 @@ def test_solve(rng, dtype):
         if dtype is float:
             check("scipy.linalg.solve", a, b, assume_a="gen", transposed=True)
             check("scipy.linalg.solve", a, b, assume_a="sym", passive=(1,))
-    with pytest.raises(NdualError):
-        check("scipy.linalg.solve", np.triu(a), a[0], assume_a="upper triangular")
 
 
 @pytest.mark.parametrize("dtype", [float, complex])
@@ -156,3 +154,19 @@ def test_matrix_equations(rng, dtype):
         check("scipy.linalg.solve_sylvester", a, b, q, passive=passive)
         check("scipy.linalg.solve_continuous_lyapunov", a, s, passive=passive)
         check("scipy.linalg.solve_discrete_lyapunov", a / 20, s, passive=passive)
+
+
+@pytest.mark.parametrize("mode", ["forward", "reverse"])
+def test_norms_that_are_numbers_of_python(mode):
+    assert type(scipy.linalg.norm(np.array([3.0, 4.0]))) is float
+    np.testing.assert_allclose(ndual.grad(scipy.linalg.norm, mode=mode)(np.array([3.0, 4.0])), [0.6, 0.8])
+
+
+@pytest.mark.parametrize("mode", ["forward", "reverse"])
+def test_unequal_forms_of_one_factor(mode):
+    # U of a wide matrix [s, 0] is [1, 0]; its second entry turns by 1/s, and P = U^H A moves with it.
+    a = np.array([[2.0, 0.0]])
+    u = ndual.jacobian(lambda a: scipy.linalg.polar(a, side="right")[0], mode=mode)(a)
+    p = ndual.jacobian(lambda a: scipy.linalg.polar(a, side="right")[1], mode=mode)(a)
+    np.testing.assert_allclose(u.reshape(2, 2), [[0, 0], [0, 0.5]], atol=1e-14)
+    np.testing.assert_allclose(p.reshape(4, 2), [[1, 0], [0, 1], [0, 1], [0, 0]], atol=1e-14)

@@ -1,0 +1,88 @@
+"""Factorisations and solves in both modes: eight lanes in one pass, and value and gradient of a sum in reverse."""
+
+import numpy as np
+import scipy.linalg
+
+import ndual
+
+LANES = 8
+FUNCTIONS = {
+    "cholesky": np.linalg.cholesky,
+    "solve": lambda a: np.linalg.solve(a, a[0] * 0.0 + 1.0),
+    "inv": np.linalg.inv,
+    "slogdet": lambda a: np.linalg.slogdet(a)[1],
+    "eigvalsh": np.linalg.eigvalsh,
+    "eigh": lambda a: np.linalg.eigh(a)[1],
+    "svdvals": np.linalg.svdvals,
+    "qr": lambda a: np.linalg.qr(a)[1],
+    "lu": lambda a: scipy.linalg.lu(a)[2],
+    "expm": lambda a: scipy.linalg.expm(a / a.shape[0]),
+}
+
+
+def definite(n):
+    """A symmetric positive definite matrix with values that differ."""
+    a = np.random.default_rng(n).standard_normal((n, n))
+    return a @ a.T / n + np.diag(np.linspace(1.0, 2.0, n))
+
+
+class Factorisations:
+    """One matrix, all of it active."""
+
+    params = (list(FUNCTIONS), [8, 64, 256])
+    param_names = ("function", "n")
+
+    def setup(self, function, n):
+        self.function, self.a = FUNCTIONS[function], definite(n)
+        rng = np.random.default_rng(1)
+        self.directions = [rng.standard_normal((n, n)) for _ in range(LANES)]
+        # Eight parameters of one matrix: a pass of eight lanes through the function.
+        self.forward = ndual.prepare_gradient(self.mixed, np.zeros(LANES), mode="forward")
+        self.reverse = ndual.prepare_gradient(lambda a: np.sum(self.function(a)), self.a, mode="reverse")
+
+    def mixed(self, p):
+        """The sum over the function of a matrix that eight parameters move."""
+        a = self.a
+        for k in range(LANES):
+            a = a + p[k] * self.directions[k]
+        return np.sum(self.function((a + a.T) / 2))
+
+    def time_eight_parameters(self, function, n):
+        self.forward(np.zeros(LANES))
+
+    def time_reverse(self, function, n):
+        self.reverse(self.a)
+
+    def time_value(self, function, n):
+        self.function(self.a)
+
+
+def by_loops(a):
+    """The log-determinant by Cholesky's factorisation in place, element by element."""
+    a = a.copy()
+    n = a.shape[0]
+    for j in range(n):
+        for k in range(j):
+            for i in range(j, n):
+                a[i, j] -= a[i, k] * a[j, k]
+        d = np.sqrt(a[j, j])
+        for i in range(j, n):
+            a[i, j] /= d
+    return 2 * sum(np.log(a[i, i]) for i in range(n))
+
+
+class Loops:
+    """A factorisation written by hand."""
+
+    params = ([10, 40],)
+    param_names = ("n",)
+
+    def setup(self, n):
+        self.a = definite(n)
+        self.gradient = ndual.prepare_gradient(by_loops, self.a, mode="reverse")
+
+    def time_reverse(self, n):
+        self.gradient(self.a)
+
+    def time_value(self, n):
+        by_loops(self.a)
