@@ -234,6 +234,27 @@ def test_refusals():
         ndual.jvp(lambda p: p.x, (Outer(Inner(1.0), 2.0),), (Outer(1.0, 1.0),))
 
 
+@pytest.mark.parametrize("mode", ["forward", "reverse"])
+def test_parameters_of_scipy(mode):
+    import scipy.optimize
+
+    import ndual.scipy
+
+    p = ndual.scipy.problem(lambda p: (p.i.a - 3.0) ** 2 + (p.x - 1.0) ** 2, x0=Frozen(i=Inner(0.0), x=0.0), mode=mode)
+    assert p.jac(p.x0).tolist() == [-6.0, -2.0]
+    found = p.restore(scipy.optimize.minimize(p.fun, p.x0, jac=p.jac).x)
+    assert type(found) is Frozen
+    assert (found.i.a, found.x) == (pytest.approx(3.0), pytest.approx(1.0))
+
+
+def test_pullback_and_push():
+    p = Frozen(i=Inner(3.0), x=2.0)
+    value, pullback = ndual.vjp(lambda p: p.i.a**2 * p.x, p)
+    (g,) = pullback()
+    assert (value, g.i.a, g.x) == (18.0, 12.0, 9.0)
+    assert ndual.linearize(lambda p: p.i.a**2 * p.x, p)[1]({"i": {"a": 1.0}, "x": 10.0}) == 102.0
+
+
 numbers = st.one_of(st.floats(-9, 9), st.integers(), st.text(max_size=2), st.just(None))
 structures = st.recursive(
     numbers,
