@@ -9,6 +9,8 @@ from ndual._core._dual import Level, NDualArray, Recorder, Run
 
 __test__: dict[str, str]
 
+def shape_alone(shape: tuple[int, ...], dtype: Any) -> Any: ...
+
 @final
 class Tape(Recorder):
     """The record of one run of a function in reverse mode."""

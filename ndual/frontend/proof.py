@@ -72,8 +72,8 @@ class Proof:
     """The outcome.
 
     `holds`: nothing needs interception, as long as `facts` do. `known`: everything was understood, so that gates are
-    needed at `sites` alone. `shorts`: where gates spare NumPy's protocols. `random`: random numbers may be drawn. `writes`: an array that is handed over may be
-    written into. `namespaces`: the globals that were seen.
+    needed at `sites` alone. `shorts`: where gates spare NumPy's protocols. `random`: random numbers may be drawn.
+    `writes`: an array that is handed over may be written into. `namespaces`: the globals that were seen.
     """
 
     def __init__(self, function: Any, gate_of: GateOf, lists_of: GateOf, site: SiteAt) -> None:
@@ -112,12 +112,13 @@ class Proof:
 
     def _spare(self) -> None:
         """Gates for functions that are called and nothing else: what asks for their type, or keeps them, sees them."""
-        for place, value in self._open:
+        for (scope, name), value in self._open:
             gate = self._lists_of(value)
-            if gate is not None and gate.short is not None and place[1] not in self._values:
-                site = self._site(*place, value, gate)
-                if site is not None and site not in self.shorts:
-                    self.shorts.append(site)
+            if gate is None or gate.short is None or name in self._values:
+                continue
+            site = self._site(scope, name, value, gate)
+            if site is not None and site not in self.shorts:
+                self.shorts.append(site)
 
     def _fail(self) -> None:
         # The walk goes on, for the namespaces.
@@ -289,9 +290,7 @@ def _values(code: types.CodeType) -> set[str]:
         extended = number << 8 if step == EXTENDED else 0
         if step in PASSED:
             continue
-        if step == LOAD_ATTR and last is not None:
-            found.add(last)
-        elif last is not None and not call:
+        if last is not None and (step == LOAD_ATTR or not call):
             found.add(last)
         if step == LOAD_GLOBAL or (step == LOAD_ATTR and ATTR_MARKED):
             last, call = code.co_names[number >> 1], number & 1

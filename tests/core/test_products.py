@@ -124,3 +124,30 @@ def test_triangle_times_vector(n, lower, unit):
     da[:, unread] = np.nan
     for layout in (da, np.asfortranarray(da), np.ascontiguousarray(da.swapaxes(1, 2)).swapaxes(1, 2)):
         np.testing.assert_allclose(_core.triangle_times_vector(layout, x, lower, unit), want, rtol=1e-13, atol=1e-13)
+
+
+@pytest.mark.parametrize("chunk", [1, 2, 3, 8, None])
+@pytest.mark.parametrize(("rows", "columns"), [(5, 7), (30, 3), (1, 4), (130, 5)])
+def test_products_with_the_argument_itself(rows, columns, chunk):
+    """The lanes of X @ w, w being what is differentiated, are the columns of X, exactly; also of a part of w."""
+    X = np.random.default_rng(rows).standard_normal((rows, columns))
+    w = np.arange(1.0, columns + 1)
+
+    def jacobian(f):
+        return ndual.jacobian(f, mode="forward", chunk_size=chunk)(w)
+
+    part = np.zeros_like(X)
+    part[:, 1:3] = X[:, :2]
+    backwards = np.zeros_like(X)
+    backwards[:, 2], backwards[:, 1] = X[:, 0], X[:, 1]
+    assert np.array_equal(jacobian(lambda w: X @ w), X)
+    assert np.array_equal(jacobian(lambda w: np.asfortranarray(X) @ w), X)
+    assert np.array_equal(jacobian(lambda w: X[:, :2] @ w[1:3]), part)
+    assert np.allclose(jacobian(lambda w: X[:, :2] @ w[2:0:-1]), backwards, rtol=1e-15)
+    assert np.array_equal(jacobian(lambda w: np.dot(X[0], w)), X[0])
+
+
+def test_products_with_the_argument_meet_no_zero():
+    """A zero of a lane annihilates infinities and NaN, and what is left of a product is the column."""
+    X = np.array([[np.inf, 1.0], [2.0, np.nan]])
+    assert np.array_equal(ndual.jacobian(lambda w: X @ w, mode="forward")(np.ones(2)), X, equal_nan=True)
