@@ -20,6 +20,7 @@ from ndual.rules.registry import Bilinear, Linear, Rule, Structured
 from ndual.rules.support import array_of, sum_of_products
 
 Result = Any
+OBJECT = np.dtype(object)
 
 
 def like(x: Any) -> Any:
@@ -38,15 +39,16 @@ def _finish(
     """
     several = isinstance(y, tuple | list)
     parts = [np.asarray(part)[()] if type(part) in (float, complex) else part for part in (y if several else (y,))]
-    floats = [getattr(part, "dtype", np.dtype(object)).kind in "fc" for part in parts]
+    floats = [getattr(part, "dtype", OBJECT).kind in "fc" for part in parts]
     duals = [_core.fresh(part, level) if f else None for part, f in zip(parts, floats, strict=True)]
     if all(dual is None for dual in duals):
         return y
-    zeros = [like(part) if f else None for part, f in zip(parts, floats, strict=True)]
+    zeros = [like(part) if f else None for part, f in zip(parts, floats, strict=True)] if several else []
 
     def function(ws: list[Any], *kept: Any) -> Any:
-        ws = [zero if w is None else w for w, zero in zip(ws, zeros, strict=True)]
-        return pull(ws if several else ws[0], *kept)
+        if not several:
+            return pull(ws[0], *kept)
+        return pull([zero if w is None else w for w, zero in zip(ws, zeros, strict=True)], *kept)
 
     def forward(ts: list[Any], *kept: Any) -> list[Any]:
         found = push([None if t is None else t[None] for t in ts], *kept)

@@ -334,7 +334,7 @@ cdef class Run:
         return value, out, single, level.compared, lifted
 
     cdef tuple pulled(self, primals, call):
-        """As ``sweep``, but for one real number the rows are a list: the gradients of the leaves. Of runs that record."""
+        """Of a run that records: as ``sweep``, but for one real number the rows are the list of the leaves' gradients."""
         raise NotImplementedError
 
     def sweep(self, primals, progress=range, call=None):
