@@ -334,7 +334,7 @@ cdef class Run:
         return value, out, single, level.compared, lifted
 
     cdef tuple pulled(self, primals, call):
-        """Of a run that records: as ``sweep``, but for one real number the rows are the list of the leaves' gradients."""
+        """Of a run that records: as ``sweep``, for one real number with a list of the leaves' gradients."""
         raise NotImplementedError
 
     def sweep(self, primals, progress=range, call=None):
