@@ -79,8 +79,8 @@ cdef int add_lower(NDualArray x, Tape tape, object g) except -1:
         return 0
     if found.borrowed and whole and type(g) is NDualArray:
         t = mirror(<NDualArray>found.towner, memory)
-        g = t + g
-        if is_row(<NDualArray>g, memory.buf.vbytes, memory.typenum):
+        g = t + g                # a number where there is one cell
+        if type(g) is NDualArray and is_row(<NDualArray>g, memory.buf.vbytes, memory.typenum):
             found.towner = g
             found.borrowed = False
         else:

@@ -74,3 +74,52 @@ def test_second_derivative_of_a_complex_number(name, inner):
 )
 def test_parts_of_complex_numbers(f, expected, inner):
     assert np.allclose(ndual.jvp(ndual.grad(f, mode=inner), (Z,), (Z,))[1], expected, rtol=1e-13)
+
+
+D = np.array([0.3, 0.6, 1.0])
+ARRAYS = {
+    "to complex": lambda x: np.sum(x.astype(complex).real ** 3),
+    "of a product": lambda x: np.sum((x * x).astype(complex).real * x),
+    "np.array": lambda x: np.sum(np.array(x * x, dtype=complex).real * x),
+    "a complex number added": lambda x: np.sum((x * x + 0j).real * x),
+}
+SCALARS = {
+    "to complex": lambda s: s.astype(complex).real,
+    "a complex number added": lambda s: (s + 0j).real,
+    "ravel": lambda s: s.ravel()[0],
+    "atleast_1d": lambda s: np.sum(np.atleast_1d(s)),
+    "reshape": lambda s: s.reshape(1)[0],
+    "stack": lambda s: np.stack([s, s])[0],
+}
+
+
+def third(f, modes):
+    """The third derivative along D, twice, as a gradient of a gradient of a gradient."""
+    inner, middle, outer = modes
+    second = ndual.grad(lambda x: np.sum(ndual.grad(f, mode=inner)(x) * D), mode=middle)
+    return ndual.grad(lambda x: np.sum(second(x) * D), mode=outer)(X)
+
+
+@pytest.mark.parametrize("modes", list(itertools.product(MODES, repeat=3)), ids="-".join)
+@pytest.mark.parametrize("name", ARRAYS)
+def test_third_derivative_through_other_types(name, modes):
+    """Sums of cubes."""
+    assert np.allclose(third(ARRAYS[name], modes), 6 * D * D, rtol=1e-13)
+
+
+@pytest.mark.parametrize("modes", list(itertools.product(MODES, repeat=3)), ids="-".join)
+@pytest.mark.parametrize("name", SCALARS)
+def test_third_derivative_of_a_number_that_is_used_twice(name, modes):
+    """x1 s s for s = x0 x1 is x0² x1³, whose derivatives are plain."""
+    way = SCALARS[name]
+
+    def f(x):
+        s = x[0] * x[1]
+        return x[1] * s * way(s)
+
+    a, b = X[:2]
+    u, v = D[:2]
+    first = 12 * u * v * b**2 + 12 * v * v * a * b
+    second = 6 * u * u * b**2 + 24 * u * v * a * b + 6 * v * v * a**2
+    expected = [first, second, 0.0]
+    assert np.allclose(third(f, modes), expected, rtol=1e-12)

@@ -146,3 +146,21 @@ def test_other_threads_call_the_function():
     assert kind is Gate
     assert np.array_equal(sine, np.sin(X))
     assert total == np.sum([X, X])
+
+
+class Doubled(np.ndarray):
+    """A class whose ufuncs give twice what NumPy's do."""
+
+    def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
+        return 2 * getattr(ufunc, method)(*[np.asarray(a) if type(a) is Doubled else a for a in inputs], **kwargs)
+
+
+@pytest.mark.parametrize("mode", ["forward", "reverse"])
+def test_operands_with_a_say_of_their_own(mode):
+    weights = np.array([1.0, 2.0, 3.0])
+    own = weights.view(Doubled)
+    for f in (lambda x: np.sum(np.multiply(own, x)), lambda x: np.sum(np.multiply(x, own)), lambda x: np.sum(x * own)):
+        assert np.array_equal(ndual.grad(f, mode=mode)(X), 2 * weights)
+    masked = np.ma.array(weights, mask=[False, True, False])
+    with pytest.raises(ndual.errors.DerivativeLostError, match="masked array"):
+        ndual.grad(lambda x: np.sum(np.multiply(x, masked)), mode=mode)(X)

@@ -42,11 +42,11 @@ cdef object device_getitem(NDualArray x, object index):
         index = (index,)
     index = tuple([plain(entry) for entry in index])
     if type(x.device_v) is NDualArray and x.device_t is None:
-        if x.flags_ & NSCALAR:       # a number has no memory to view; the copy is recorded
-            x = copy_array(x, "C")
         if any([is_advanced(i) and not isinstance(i, (int, np.integer)) for i in index]):
             return gather_nested(x, index)
         view = nested_view(x, index)
+        if not same_memory(view.device_v, x.device_v):      # a number has no memory to view; the copy is recorded
+            view = nested_view(copy_array(x, "C"), index)
         # A number is a value of its own, whatever is written to its cell later.
         return unbox(copy_array(view, "C")) if view.ndim_ == 0 and Ellipsis not in index else view
     tangent = x.device_t[(slice(None), *index)]

@@ -2,6 +2,10 @@
 
 cdef bint understood(object obj):
     """Operands that NumPy itself would take; a foreign class gets its chance through NotImplemented."""
+    if type(obj) is np_ndarray:
+        return True
+    if isinstance(obj, np_ndarray) and not is_dual_object(obj):
+        return type(obj).__array_ufunc__ is np_ndarray.__array_ufunc__
     return (is_dual_object(obj) or PyFloat_Check(obj) or PyLong_Check(obj) or isinstance(obj, PLAIN_OPERANDS)
             or not hasattr(obj, "__array_ufunc__") and not hasattr(obj, "__array_priority__"))
 
@@ -33,6 +37,9 @@ cdef object prepare_operand(object obj):
         return obj
     if any_moved():
         check_original(obj)
+    if isinstance(obj, np.ma.MaskedArray):
+        raise lost("a masked array beside a dual",
+                   "Take its data and its mask apart: np.where(m.mask, 0.0, x * m.data)")
     obj = np.asarray(obj)
     if obj.dtype.hasobject:
         raise NoRuleError(

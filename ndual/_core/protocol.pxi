@@ -68,11 +68,17 @@ cdef object straight(object function, object short, PyObject* const* args, Py_ss
     if count != 2:
         return NotImplemented
     b = <object>args[1]
-    if type(b) is list or type(b) is tuple or type(a) is list or type(a) is tuple:
+    if not ordinary(a) or not ordinary(b):
         return NotImplemented
     if type(a) is NDualArray or type(b) is NDualArray:
         return binary(row, a, b)
     return scalar_binary(row, a, b) if is_scalar(a) or is_scalar(b) else NotImplemented
+
+
+cdef inline bint ordinary(object obj):
+    """Whether an operand has no say of its own in what a ufunc does."""
+    return type(obj) is NDualArray or type(obj) is np_ndarray or PyFloat_Check(obj) or PyLong_CheckExact(obj) \
+        or is_scalar(obj)
 
 
 cdef PyMethodDef _ufunc_methods[18]

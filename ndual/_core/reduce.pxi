@@ -128,8 +128,10 @@ cdef object astype(NDualArray x, object dtype, object casting, object copy):
         return copy_array(x, "K") if copy and not x.flags_ & NSCALAR else x
     if dtype.kind == "f" and cnp.PyArray_DescrFromType(x.typenum).kind == "c":
         raise lost("astype(float) of a complex dual", "Take x.real, or abs(x)")
-    value = lower(x).astype(dtype, casting=casting)
-    if nd_tls.tape != NULL:
+    if x.flags_ & NSCALAR and type(x.device_v) is NDualArray and x.device_t is None:
+        return getitem(astype(copy_array(x, "C"), dtype, casting, copy), ())
+    value = lower(x).astype(dtype, casting=casting)      # which may have a level below at hand from then on
+    if x.buf.level.recorder is not None:
         out = derived(x, value)
         return out if isinstance(value, np.ndarray) or type(value) is NDualArray else finish(out)
     return adopt(value, (lanes_of(x) if x.device_v is None else x.device_t).astype(dtype), x.buf.level)
@@ -263,9 +265,9 @@ cdef object part(NDualArray x, bint imaginary):
     if nd_tls.tape != NULL:
         value = lower_array(x)
         if value.dtype.kind == "c":
-            if x.flags_ & NSCALAR and x.device_v is not None:    # a number one level down has no memory to view
-                return unary(ROW_IMAG if imaginary else ROW_REAL, x)
             value = value.imag if imaginary else value.real
+            if x.device_v is not None and not same_memory(value, x.device_v):    # of a number, which has none to view
+                return unary(ROW_IMAG if imaginary else ROW_REAL, x)
             y = view_of(x, value) if x.device_v is None else nested_array(value, None, x.buf.level)
             return finished(y, x.flags_ & NSCALAR)
         return (np.zeros_like(value)[()] if x.flags_ & NSCALAR else np.zeros_like(value)) if imaginary else x
