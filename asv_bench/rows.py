@@ -67,7 +67,7 @@ def _array(text: str, n: int) -> Callable[[bool], Any]:
 @contextmanager
 def _rosenbrock(peers: bool) -> Iterator[Contestants]:
     x = np.linspace(-1.0, 1.0, 100)
-    gradient = ndual.prepare_gradient(rosenbrock, x)
+    gradient = ndual.prepare_gradient(rosenbrock, x, mode="forward")
     assert np.allclose(gradient(x)[1], rosen_der(x), rtol=1e-12)
     yield {
         "rosen_der": lambda: rosen_der(x),

@@ -204,8 +204,8 @@ cdef class Facts:
     """What was true when something was proved: (dict or cell, key or None, object) each, None for "nothing there".
 
     `proven`: nothing needs a stand-in as long as the facts are true; `shorts` are the sites of those that spare time.
-    `known`: the places for them are known, as long as
-    the facts are true; otherwise they are known as long as no module is imported and no scope grows.
+    `known`: the places for them are known, as long as the facts are true; otherwise they are known as long as no module
+    is imported and no scope grows.
     A subclass knows what to do when that has changed: ``look()`` gives the sites for a call, or None, and calls
     ``state`` and ``settle``; ``left()`` follows a call in which modules were imported or scopes grew.
     """

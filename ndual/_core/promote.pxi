@@ -2,11 +2,11 @@
 
 cdef bint understood(object obj):
     """Operands that NumPy itself would take; a foreign class gets its chance through NotImplemented."""
-    if type(obj) is np_ndarray:
+    if type(obj) is np_ndarray or is_dual_object(obj):
         return True
-    if isinstance(obj, np_ndarray) and not is_dual_object(obj):
+    if isinstance(obj, np_ndarray):
         return type(obj).__array_ufunc__ is np_ndarray.__array_ufunc__
-    return (is_dual_object(obj) or PyFloat_Check(obj) or PyLong_Check(obj) or isinstance(obj, PLAIN_OPERANDS)
+    return (PyFloat_Check(obj) or PyLong_Check(obj) or isinstance(obj, PLAIN_OPERANDS)
             or not hasattr(obj, "__array_ufunc__") and not hasattr(obj, "__array_priority__"))
 
 
