@@ -1,1 +1,5 @@
-"""Derivatives of CuPy code, an add-on to ndual that is not written yet."""
+"""Derivatives of CuPy code, from the same rules.
+
+The add-on is installed when a function is differentiated and CuPy has been imported. `source` writes CUDA from the
+table and needs no device; `storage` and `calls` need CuPy.
+"""

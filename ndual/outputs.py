@@ -93,7 +93,7 @@ class Outputs:
             )
         if self.holomorphic and not iscomplex:
             raise ArgumentTypeError(
-                f"{self.operator} with holomorphic=True expects a complex output; got {np.asarray(value).dtype}. "
+                f"{self.operator} with holomorphic=True expects a complex output; got {np.result_type(value)}. "
                 "Leave holomorphic out"
             )
 
@@ -134,7 +134,11 @@ def _grow(out: Any, values: list[Any], rows: list[np.ndarray | None]) -> Tree:
         values.append(out)
         rows.append(None)
         return len(values) - 1
-    if isinstance(out, float | complex | np.inexact) or (kind is np.ndarray and out.dtype.kind in "fc"):
+    if (
+        isinstance(out, float | complex | np.inexact)
+        or (kind is np.ndarray and out.dtype.kind in "fc")
+        or (_core.storage_for(out) is not None and out.dtype.kind in "fc")
+    ):
         values.append(out)
         rows.append(None)
         return len(values) - 1
@@ -197,7 +201,7 @@ def zeros_of(value: Any) -> Any:
     """The tangent of a constant output."""
     if _core.is_dual(value):
         value = _core.primal(value)
-    if isinstance(value, np.ndarray):
+    if isinstance(value, np.ndarray) or _core.storage_for(value) is not None:
         return np.zeros_like(value)
     return value.dtype.type(0) if isinstance(value, np.generic) else type(value)(0)
 
@@ -215,8 +219,9 @@ def describe(value: Any) -> str:
 
 def leaf_gradient(leaf: Leaf, flat: np.ndarray, holomorphic: bool) -> Any:
     """The gradient of one leaf from its entries in the flat gradient; the convention for complex is re + i im."""
+    flat = leaf.moved(flat)
     if leaf.complex and not holomorphic:
-        if _core.is_dual(flat):
+        if _core.is_dual(flat) or leaf.storage is not None:
             flat = flat[::2] + 1j * flat[1::2]
         else:
             flat = np.ascontiguousarray(flat).view(np.complex64 if flat.dtype == np.float32 else np.complex128)
@@ -227,6 +232,7 @@ def leaf_gradient(leaf: Leaf, flat: np.ndarray, holomorphic: bool) -> Any:
 
 def leaf_jacobian(leaf: Leaf, rows: np.ndarray) -> Any:
     """``(*out.shape, *leaf.shape)`` from rows ``(leaf.size, *out.shape)``, as a view."""
+    rows = leaf.moved(rows)
     block = rows.reshape(leaf.shape + rows.shape[1:])
     depth = len(leaf.shape)
     return block.transpose(*range(depth, block.ndim), *range(depth)) if block.ndim else block[()]

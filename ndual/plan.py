@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from ndual import chunk
+from ndual import _core, chunk
 from ndual._core.run import ForwardRun, GlobalRandom
 from ndual.errors import ArgumentTypeError, ArgumentValueError, NdualError, NoRuleError
-from ndual.frontend import dispatch, intercept
+from ndual.frontend import devices, dispatch, intercept
 from ndual.outputs import Outputs, leaf_gradient, leaf_jacobian
 from ndual.structure import (
     ARRAY,
@@ -125,6 +125,7 @@ class Plan:
         kwargs: dict[str, Any] | None = None, chunk_size: int | None = None, jvp: bool = False, keep: bool = False,
         mode: str = "auto",
     ) -> None:  # fmt: skip
+        devices.load()
         self.f = f
         self.argnums = argnums
         self.kwargs = kwargs or None
@@ -356,7 +357,7 @@ class Plan:
         if single:
             if type(rows) is list:
                 return value, rows[0] if self.single else self._assembled(rows)
-            if self.single and rows.dtype == FLOAT64:
+            if self.single and rows.dtype == FLOAT64 and _core.storage_for(rows) is None:
                 return value, rows.reshape(self.leaves[self.slots[0]].shape)
         else:
             parts = value

@@ -45,6 +45,7 @@ class Leaf:
     dtype: np.dtype[Any] | None
     shape: tuple[int, ...]
     size: int
+    storage: Any = None  # of an array on a device
 
     @property
     def complex(self) -> bool:
@@ -59,14 +60,28 @@ class Leaf:
         if self.kind == SCALAR:
             return with_article(f"{self.dtype} number")
         if self.dtype is not None:
-            return with_article(f"{self.dtype} array of shape {self.shape}")
+            kind = "array" if self.storage is None else f"{self.type.__module__.partition('.')[0]} array"
+            return with_article(f"{self.dtype} {kind} of shape {self.shape}")
         return with_article(self.type.__name__)
 
     def same(self, other: Leaf) -> bool:
         """Whether values for one leaf fit the other."""
         if self.kind == CONSTANT and self.dtype is None:
             return self.type is other.type or (issubclass(self.type, NUMBERS) and issubclass(other.type, NUMBERS))
-        return self.kind == other.kind and self.dtype == other.dtype and self.shape == other.shape
+        fits = self.kind == other.kind and self.dtype == other.dtype and self.shape == other.shape
+        return fits and self.storage is other.storage
+
+    def zeros(self, lead: tuple[int, ...]) -> Any:
+        """Arrays of zeros of this shape and type, where the leaf lies; of no use to others before they are dropped."""
+        if self.storage is not None:
+            return self.storage.zeros((*lead, *self.shape), self.dtype)
+        return _core.pooled_zeros((*lead, *self.shape), self.dtype)
+
+    def moved(self, array: Any) -> Any:
+        """A result in the memory of the leaf."""
+        if self.storage is None:
+            return _core.to_host(array)
+        return array if self.storage.owns(array) or _core.is_dual(array) else self.storage.take(array)
 
     def admit(self, value: Any) -> Any:
         """The value as this leaf takes it; raises where it does not fit."""
@@ -146,8 +161,9 @@ def leaf_of(value: Any, name: str, promote: bool = True) -> tuple[Leaf, Any] | N
     if _core.is_dual(value):
         # Of an outer derivative: its values are differentiated here, and are duals themselves.
         _core.level_of(value)
-        if isinstance(value, np.ndarray):
-            return Leaf(name, ARRAY, np.ndarray, value.dtype, value.shape, value.size), value
+        storage = _core.storage_for(_core.bottom(value))
+        if storage is not None or isinstance(value, np.ndarray):
+            return Leaf(name, ARRAY, type(_core.bottom(value)), value.dtype, value.shape, value.size, storage), value
         return Leaf(name, SCALAR, type(value), value.dtype, (), 1), value
     if isinstance(value, np.ndarray | np.inexact):
         dtype = value.dtype
@@ -178,6 +194,9 @@ def leaf_of(value: Any, name: str, promote: bool = True) -> tuple[Leaf, Any] | N
                 )
             value = value.view(np.ndarray)
         return Leaf(name, ARRAY, np.ndarray, dtype, value.shape, value.size), value
+    storage = _core.storage_for(value)
+    if storage is not None and value.dtype.num in FLOAT_NUMS:
+        return Leaf(name, ARRAY, kind, value.dtype, value.shape, value.size, storage), value
     return None
 
 

@@ -68,6 +68,7 @@ from ndual._core._dual cimport (
     where,
 )
 
+import math
 import time
 import weakref
 
@@ -86,6 +87,7 @@ cdef object weak = weakref.ref
 cdef object clock = time.perf_counter
 
 include "shadows.pxi"
+include "device.pxi"
 include "plain.pxi"
 include "entries.pxi"
 include "memory.pxi"

@@ -28,6 +28,12 @@ def like(x: Any) -> Any:
     return shape_alone(np.shape(_core.bottom(x)), x.dtype)
 
 
+def nothing(x: Any) -> Any:
+    """Zeros of the shape and type of x, where it lies, that take no memory."""
+    storage = _core.storage_for(_core.bottom(x))
+    return like(x) if storage is None else storage.xp.broadcast_to(storage.zeros((), x.dtype), x.shape)
+
+
 def _finish(
     label: str, y: Any, level: Any, pull: Callable[..., Any], push: Callable[..., Any], targets: list[Any],
     saved: list[Any],
@@ -43,7 +49,7 @@ def _finish(
     duals = [_core.fresh(part, level) if f else None for part, f in zip(parts, floats, strict=True)]
     if all(dual is None for dual in duals):
         return y
-    zeros = [like(part) if f else None for part, f in zip(parts, floats, strict=True)] if several else []
+    zeros = [nothing(part) if f else None for part, f in zip(parts, floats, strict=True)] if several else []
 
     def function(ws: list[Any], *kept: Any) -> Any:
         if not several:

@@ -47,10 +47,7 @@ cdef int clear(NDualArray x, Tape tape) except -1:
     """Have the cells of an array without cotangent, since they are about to get other values (going backwards)."""
     if absent(x, tape):
         return 0
-    if type(x.device_v) is NDualArray:
-        lower_shadow(x, tape)[...] = 0.0
-    else:
-        shadow_array(x, tape)[...] = 0
+    writable_shadow(x, tape)[...] = 0.0
     return 0
 
 
@@ -175,6 +172,8 @@ cdef class FormEntry(Entry):
         cdef Py_ssize_t i
         if w is None:
             return 0
+        if self.out.device_v is not None and type(self.out.device_v) is not NDualArray:
+            return self.pull_device(tape, w)
         x = [lower_kept(<NDualArray>o, tape) if type(o) is NDualArray else o for o in self.operands]
         y = x.pop()
         if type(w) is NDualArray and self.real:
@@ -188,6 +187,17 @@ cdef class FormEntry(Entry):
                     g = self.form(tape, x, y, i, w)
                 if g is not None:
                     add_array(<NDualArray>target, tape, g)
+        return 0
+
+    cdef int pull_device(self, Tape tape, object w) except -1:
+        """On a device: the cotangents of all operands at once."""
+        x = [lower_kept(<NDualArray>o, tape) if type(o) is NDualArray else o for o in self.operands]
+        y = x.pop()
+        wanted = [target is not None for target in self.targets]
+        found = self.storage.pull_all(self.row.spec, self.row.ufunc, x, y, wanted, w)
+        for target, g in zip(self.targets, found, strict=True):
+            if g is not None:
+                add_device(<NDualArray>target, tape, g, g is not w)
         return 0
 
     cdef object form(self, Tape tape, list x, object y, Py_ssize_t i, object w):
@@ -250,6 +260,8 @@ cdef class LowerSumEntry(Entry):
         cdef object w = self.take(tape)
         if w is None:
             return 0
+        if type(self.t0.device_v) is not NDualArray:
+            return add_device(self.t0, tape, self.t0.storage_.xp.broadcast_to(w, shape_of(self.t0)))
         w = peeled(<NDualArray>w) if type(w) is NDualArray else w
         t = lower_shadow(self.t0, tape)
         if type(w) is NDualArray:

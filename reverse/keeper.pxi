@@ -26,7 +26,6 @@ cdef class Keeper(Recorder):
     cdef readonly Level level
     cdef readonly dict rules     # how each kind of rule is applied
     cdef object product          # the rule of matrix products
-    cdef public bint owns        # it reads nothing after the run that others may write to
     cdef object __weakref__
 
     def __cinit__(self, dict rules, product):
@@ -123,6 +122,9 @@ cdef class Keeper(Recorder):
             return obj
         if type(obj) is np_ndarray:
             return self.keep_plain(<cnp.ndarray>obj)
+        if hasattr(obj, "strides") and (self.owns or self.writes):
+            storage = _dual.storage_for(obj)      # nothing tells of a write to an array of a device
+            return obj if storage is None else storage.copy(obj)
         return obj
 
     cdef object keep_plain(self, cnp.ndarray a):

@@ -32,7 +32,7 @@ cdef bint meets(NDualArray a, NDualArray b) except -1:
 
 cdef object marked_cells(NDualArray x, tuple index):
     """Which cells of its buffer a write to x[index] reaches; None if it is not known."""
-    if x.buf.vbytes % x.itemsize_ or x.voff % x.itemsize_:
+    if x.buf.vbytes % x.itemsize_ or x.voff % x.itemsize_ or x.device_v is not None:
         return None
     marks = np.zeros(x.buf.vbytes // x.itemsize_, bool)
     marks_of(marks, x)[index] = True
@@ -81,7 +81,7 @@ cdef int save(Entry entry, int place, object value) except -1:
 
 cdef object copied_index(tuple index):
     """An index that later writes do not change."""
-    return tuple([item.copy() if isinstance(item, np_ndarray) else np.array(item) if isinstance(item, (list, tuple))
+    return tuple([item.copy() if hasattr(item, "strides") else np.array(item) if isinstance(item, (list, tuple))
                   else item for item in index])
 
 

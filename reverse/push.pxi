@@ -52,7 +52,7 @@ cdef int put(NDualArray x, Tape tape, object t) except -1:
     """Have a tangent, None for zero."""
     if t is None:
         return clear(x, tape)
-    (lower_shadow(x, tape) if type(x.device_v) is NDualArray else shadow_array(x, tape))[...] = t
+    writable_shadow(x, tape)[...] = t
     return 0
 
 
@@ -152,10 +152,10 @@ cdef int push_scatter(Entry entry, Tape tape) except -1:
     cdef NDualArray out = entry.out
     if t is None:
         if not absent(out, tape):
-            (lower_shadow(out, tape) if type(out.device_v) is NDualArray else shadow_array(out, tape))[entry.s0] = 0
+            writable_shadow(out, tape)[entry.s0] = 0
         return 0
     t = t.copy() if entry.s1 is None else flat_shadow(entry.t0, tape)[entry.s1]
-    (lower_shadow(out, tape) if type(out.device_v) is NDualArray else shadow_array(out, tape))[entry.s0] = t
+    writable_shadow(out, tape)[entry.s0] = t
     return 0
 
 

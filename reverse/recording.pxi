@@ -92,7 +92,7 @@ cdef class Recording(Keeper):
         cdef FormEntry entry
         cdef list targets = []
         cdef list kept = []
-        cdef bint moves = False, real = row.index >= 0 and dtype is None and out.device_v is not None
+        cdef bint moves = False, real = row.index >= 0 and dtype is None and type(out.device_v) is NDualArray
         cdef int needs = 0, coef
         cdef Py_ssize_t i
         for i in range(len(operands)):

@@ -102,12 +102,13 @@ class ReverseRun(TapeRun):
 
     def _rows(self, tape: Tape, out: Any, value: Any, leaves: list[Any], progress: Any) -> Any:
         """Every cotangent of one output, swept back: ``(dof, *value.shape)``."""
-        shape = np.shape(_core.bottom(value))
-        dtype = np.asarray(_core.bottom(value)).dtype
+        cells = _core.bottom(value)
+        shape, dtype = np.shape(cells), np.result_type(cells)
+        storage = _core.storage_for(cells)
         units = (1.0, 1.0j) if dtype.kind == "c" and not self.holomorphic else (1.0,)
         if not shape and len(units) == 1:
             return self._row(tape, out, dtype.type(1), leaves)
-        rows: Any = np.empty((math.prod(shape), self.dof), dtype)
+        rows: Any = (np if storage is None else storage).empty((math.prod(shape), self.dof), dtype)
         found = []
         for k in progress(math.prod(shape)):
             row: Any = None
@@ -141,11 +142,18 @@ def flat_gradient(tape: Tape, leaves: list[Any], pairs: bool) -> Any:
     parts = []
     for leaf in leaves:
         g = tape.gradient(leaf)
-        g = g.reshape(-1) if np.ndim(_core.bottom(g)) else np.stack([g])
+        storage = _core.storage_for(g)
+        g = g.reshape(-1) if np.ndim(_core.bottom(g)) or storage is not None else np.stack([g])
         if g.dtype.kind == "c" and pairs:
             g = np.stack([g.real, g.imag], axis=-1).reshape(-1)
         parts.append(g)
-    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+    if len(parts) == 1:
+        return parts[0]
+    storages = [_core.storage_for(g) for g in parts]
+    there = next((storage for storage in storages if storage is not None), None)
+    if there is not None:  # one row is in one memory
+        parts = [there.take(g) if storage is None else g for g, storage in zip(parts, storages, strict=True)]
+    return np.concatenate(parts)
 
 
 class Trace:

@@ -50,7 +50,8 @@ cdef NDualArray lower_shadow(NDualArray x, Tape tape):
     cdef NDualArray memory = deepest(x)
     cdef Buffer found = book_of(x, True)
     if found.sweep != tape.sweep or found.towner is None:
-        found.towner = mirror_base(-(-memory.buf.vbytes // memory.itemsize_), memory.typenum, tape.level.outer)
+        found.towner = mirror_base(-(-memory.buf.vbytes // memory.itemsize_), memory.typenum, tape.level.outer,
+                                   memory)
         found.sweep = tape.sweep
         found.borrowed = False
     elif found.borrowed:
@@ -167,8 +168,8 @@ cdef cnp.ndarray shadow_array(NDualArray x, Tape tape):
 cdef bint absent(NDualArray x, Tape tape) except -1:
     """Whether nothing has been added to the memory of an array in a sweep."""
     cdef Buffer found
-    if type(x.device_v) is NDualArray:
-        found = book_of(x, False)
+    if x.device_v is not None:
+        found = book_of(x, False) if type(x.device_v) is NDualArray else x.buf
         return found is None or found.sweep != tape.sweep or found.towner is None
     return x.buf.sweep != tape.sweep or x.buf.lanes == NULL
 
@@ -177,16 +178,25 @@ cdef object cotangent(NDualArray x, Tape tape):
     """The shadow of an array as an array one level down that a formula may read; it shares the memory."""
     if type(x.device_v) is NDualArray:
         return mirror(<NDualArray>book_of(x, True).towner, deepest(x))
-    return shadow_array(x, tape)
+    return device_cells(x) if x.device_v is not None else shadow_array(x, tape)
+
+
+cdef object writable_shadow(NDualArray x, Tape tape):
+    """The shadow of an array as one that may be written to; of zeros if there was none."""
+    if x.device_v is None:
+        return shadow_array(x, tape)
+    return lower_shadow(x, tape) if type(x.device_v) is NDualArray else device_shadow(x, tape)
 
 
 cdef int add_array(NDualArray x, Tape tape, object g) except -1:
     """Add an array or number one level down to the shadow of an array, summed over axes that x does not have."""
     cdef object t
     cdef bint fresh = False
-    if type(x.device_v) is NDualArray:
-        return add_lower(x, tape, g)
+    if x.device_v is not None:
+        return add_lower(x, tape, g) if type(x.device_v) is NDualArray else add_device(x, tape, g)
     g = fitted(x, g if hasattr(g, "dtype") else np.float64(g))
+    if not isinstance(g, (np_ndarray, np.generic)):
+        g = _dual.to_host(g)         # a number that went to a device
     if overlapping(x):
         add_slices(shadow_array(x, tape), np.broadcast_to(g, shape_of(x)))
         return 0

@@ -23,6 +23,8 @@ cdef class Tape(Recording):
         if type(x) is CoDual:
             return np.float64(self.adjoint[(<CoDual>x).node])
         a = <NDualArray>x
+        if a.device_v is not None and type(a.device_v) is not NDualArray:
+            return tangent_alone(a, self)
         if absent(a, self):
             value = np.zeros(shape_of(a), cnp.PyArray_DescrFromType(a.typenum))
         else:
@@ -161,7 +163,7 @@ cdef class Tape(Recording):
             else:
                 objs = (entry.s0, entry.s1, entry.s2, entry.s3)
             for obj in objs:
-                if type(obj) is NDualArray:
+                if type(obj) is NDualArray and deepest(<NDualArray>obj).device_v is None:
                     own_values(deepest(<NDualArray>obj).buf)
 
     cdef int trim(self) except -1:

@@ -82,14 +82,11 @@ cdef class GatherEntry(Entry):
                 t = _dual.lazy_at(t, tape.level.outer)
             np_add.at(t, self.s0, g)
             return add_array(self.t0, tape, t)
-        if type(self.t0.device_v) is NDualArray:
-            t = lower_shadow(self.t0, tape)
-        else:
-            t = shadow_array(self.t0, tape)
+        t = writable_shadow(self.t0, tape)
         if masks_only(self.s0):
             t[self.s0] += g
         else:
-            np_add.at(t, self.s0, g)
+            add_at(self.t0, t, self.s0, g)
         return 0
 
 
@@ -117,12 +114,13 @@ cdef class ScatterEntry(Entry):
         cdef object t, g, order
         if absent(self.out, tape):
             return 0
-        t = lower_shadow(self.out, tape) if type(self.out.device_v) is NDualArray else shadow_array(self.out, tape)
+        t = writable_shadow(self.out, tape)
         g = t[self.s0]
         if self.t0 is not None and not masks_only(self.s0):
+            xp = np if deepest(self.out).device_v is None else deepest(self.out).storage_.xp
             shape = np.shape(_dual.bottom(g))
-            order = np.full(shape_of(self.out), -1)
-            number = np.arange(int(np.prod(shape))).reshape(shape)
+            order = xp.full(shape_of(self.out), -1)
+            number = xp.arange(math.prod(shape)).reshape(shape)
             order[self.s0] = number
             g = np.where(order[self.s0] == number, g, 0)
         elif self.t0 is not None:

@@ -50,6 +50,8 @@ cdef enum:
 cdef class Recorder:
     cdef nd_tape tape
     cdef dict books          # of an inner level: what is known of the memory of its values, by their buffer
+    cdef public bint owns      # it reads nothing after the run that others may write to
+    cdef bint writes           # f may write into what it did not make, so that what entries read there is copied
     cdef bint traces           # every operation is an entry, with the line of the user that it stands in
     cdef int begin(self, Level level) except -1
     cdef object operands(self, Row row, tuple operands)
@@ -206,7 +208,7 @@ cdef class Run:
     cdef bint stepped(self, object out, Level level) noexcept
     cdef tuple pair(self, object out)
     cdef object lift(self, Py_ssize_t i, object value, object tangent, Level level)
-    cdef object lift_seeds(self, Py_ssize_t i, object value, cnp.ndarray seeds, object start, Level level)
+    cdef object lift_seeds(self, Py_ssize_t i, object value, object seeds, object start, Level level)
     cdef tuple recorded(self, primals, Recorder recorder, call)
     cdef tuple pulled(self, primals, call)
     cdef tuple forward(self, object call, list inputs, tuple seeds, Py_ssize_t width)
@@ -224,7 +226,7 @@ cdef void trace(NDualArray x) noexcept
 cdef NDualArray deepest(NDualArray x)
 cdef NDualArray untraced(object value, Level level)
 cdef Buffer book_of(NDualArray x, bint make)
-cdef NDualArray mirror_base(Py_ssize_t cells, int typenum, Level level)
+cdef NDualArray mirror_base(Py_ssize_t cells, int typenum, Level level, NDualArray like)
 cdef NDualArray mirror(NDualArray base, NDualArray x)
 cdef object unary(Row row, object a)
 cdef object binary(Row row, object a, object b)

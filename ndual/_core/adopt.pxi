@@ -3,7 +3,7 @@
 cdef tuple arrays_of(NDualArray x):
     has_lanes(x)
     if x.device_v is not None:
-        return x.device_v, x.device_t
+        return x.device_v, device_lanes(x) if on_device(x) else x.device_t
     return values(x), lanes_of(x)
 
 
@@ -11,7 +11,7 @@ cdef tuple views_of(NDualArray x):
     """The value, the lanes that are in memory (at least one), and the number of the first, as views."""
     has_lanes(x)
     if x.device_v is not None:
-        return x.device_v, x.device_t, 0
+        return x.device_v, device_lanes(x) if on_device(x) else x.device_t, 0
     if x.buf.lo >= x.buf.hi:
         make_writable(x.buf, x.lane, 0, 1)
     return values(x), lane_range(x, x.buf.lo, x.buf.hi), x.buf.lo
@@ -30,18 +30,7 @@ cdef NDualArray adopt_array(object value, object tangent, Level level, NDualArra
     if not isinstance(value, np.ndarray):
         storage = storage_of(value)
         if storage is not None:
-            x = array_object()
-            x.buf = empty_buffer(level)
-            x.device_v = value
-            x.device_t = tangent
-            x.storage_ = storage
-            x.typenum = value.dtype.num
-            x.itemsize_ = value.dtype.itemsize
-            set_dims(x, value.ndim)
-            for i in range(value.ndim):
-                x.shape_[i] = value.shape[i]
-            x.size_ = value.size
-            return x
+            return device_adopt(value, tangent, storage, level, like, lo)
         value = np.asarray(value)
         fixed = False
     else:
@@ -195,8 +184,10 @@ cdef object borrow(object value, object tangent, Level level):
     cdef NDualArray x
     if level.outer is not None:
         return borrow_nested(value, tangent, level)
-    if not isinstance(value, (np.ndarray, np.generic, float, int, complex)) and storage_of(value) is not None:
-        return adopt_array(value.copy(), tangent.copy(), level)
+    if not isinstance(value, (np.ndarray, np.generic, float, int, complex)):
+        storage = storage_of(value)
+        if storage is not None:
+            return device_adopt(storage.copy(value), storage.copy(storage.take(tangent)), storage, level, None, -1)
     value = np.asarray(value)
     check_dtype(value.dtype)
     if value.ndim == 0:

@@ -150,15 +150,17 @@ cdef class NDualArray:
         raise lost("x.tobytes()", "Take bytes of ndual.stop_gradient(x)")
     def __bytes__(self):
         if inert(self):
-            return bytes(values(self))
+            return bytes(plain_value(self, False))
         raise lost("bytes(x)", "Take bytes of ndual.stop_gradient(x)")
     def __getbuffer__(self, Py_buffer* buffer, int flags): give_buffer(self, buffer, flags)
     def __releasebuffer__(self, Py_buffer* buffer): pass
 
     @property
     def __class__(self):
-        if self.device_v is not None and type(self.device_v) is not NDualArray:
-            return type(self.device_v)
+        if self.device_v is not None:
+            memory = deepest(self).device_v
+            if memory is not None:
+                return type(memory)
         if self.flags_ & NSCALAR:
             return cnp_scalar_class(self.typenum)
         return np.ndarray

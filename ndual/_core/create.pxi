@@ -150,9 +150,12 @@ def activity(*objs):
     return activity_of(objs, 7)
 
 
-cdef cnp.ndarray inert_value(NDualArray x):
+cdef object inert_value(NDualArray x):
     """The value of an array without lanes, not to be written to where the memory is the caller's."""
-    cdef cnp.ndarray value = plain_value(x, False)
+    cdef cnp.ndarray value
+    if on_device(x):
+        return x.device_v
+    value = plain_value(x, False)
     if x.buf.borrowed or x.device_v is not None or x.buf.reader >= 0:
         cnp.PyArray_CLEARFLAGS(value, NPY_ARRAY_WRITEABLE)
     return value
@@ -235,9 +238,25 @@ cdef bint own_all(object obj) except -1:
     return found
 
 
+cdef object settled_on_device(object result, object storage, object args, object sources):
+    """The same of an array on a device."""
+    if nd_tls.level == NULL or not carries(result.dtype.num):
+        return result
+    for item in sources or ():
+        if type(item) is NDualArray and on_device(<NDualArray>item) and in_device_memory(<NDualArray>item, result):
+            return device_view(<NDualArray>item, result)
+    if result.base is not None or any([item is result for item in args]):
+        return result
+    return at_level(result, home())
+
+
 cdef object settled(object result, object args, object sources):
     cdef cnp.ndarray v
     cdef object base
+    if _storages:
+        storage = storage_of(result)
+        if storage is not None:
+            return settled_on_device(result, storage, args, sources)
     if cnp.PyArray_CheckExact(result):
         v = <cnp.ndarray>result
         if nd_tls.level == NULL or not carries(cnp.PyArray_TYPE(v)) or not cnp.PyArray_ISNOTSWAPPED(v):
@@ -293,7 +312,10 @@ cdef object view_among(cnp.ndarray v, object sources, int depth):
 
 cdef object outside_view(NDualArray x, object dtype, object copy):
     """What code outside sees of an array without lanes: its value, read-only unless it is a copy."""
-    cdef cnp.ndarray value = inert_value(x)
+    cdef cnp.ndarray value
+    if on_device(x):
+        return x.device_v.__array__()        # which says how to move it
+    value = inert_value(x)
     if copy:
         return np.array(value, dtype)
     cnp.PyArray_CLEARFLAGS(value, NPY_ARRAY_WRITEABLE)
@@ -303,7 +325,7 @@ cdef object outside_view(NDualArray x, object dtype, object copy):
 cdef int give_buffer(NDualArray x, Py_buffer* buffer, int flags) except -1:
     """The buffer protocol, for C code: the values of an array without lanes. Who asks for a writable one may write."""
     cdef cnp.ndarray value
-    if not inert(x) or (x.device_v is not None and flags & PyBUF_WRITABLE == PyBUF_WRITABLE):
+    if not inert(x) or on_device(x) or (x.device_v is not None and flags & PyBUF_WRITABLE == PyBUF_WRITABLE):
         buffer.obj = None
         raise lost("handing the memory of a dual array to other code", "Use a function that has a rule")
     if flags & PyBUF_WRITABLE == PyBUF_WRITABLE:

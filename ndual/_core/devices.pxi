@@ -23,10 +23,23 @@ cdef object host_storage():
 
 
 cdef object storage_of(object array):
+    if type(array) is NDualArray:        # which answers for its class as the values would
+        return None
     for storage in _storages:
         if storage.owns(array):
             return storage
     return None
+
+
+def storage_for(obj):
+    """The storage of an array that lies on a device, None for anything else."""
+    return storage_of(obj) if _storages else None
+
+
+def to_host(obj):
+    """An array of a device as one in host memory; anything else as it is."""
+    storage = storage_for(obj)
+    return obj if storage is None else storage.host(obj)
 
 
 cdef object mixed_storage():
@@ -34,6 +47,237 @@ cdef object mixed_storage():
         f"expected operands in one memory; got a dual on a device beside one in host memory{where()}. "
         "Move one of them explicitly"
     )
+
+
+cdef inline bint on_device(NDualArray x) noexcept:
+    """Whether the values are an array of another storage, and not of a derivative around this one."""
+    return x.device_v is not None and type(x.device_v) is not NDualArray
+
+
+cdef NDualArray device_geometry(object value, object storage, Buffer buf):
+    """An array on a device of a buffer that is not filled in yet: `voff` is the address of its first cell."""
+    cdef NDualArray x = array_object()
+    cdef tuple shape = value.shape, strides = value.strides
+    cdef object dtype = value.dtype
+    cdef int i, ndim = len(shape)
+    x.buf = buf
+    x.device_v = value
+    x.storage_ = storage
+    x.typenum = dtype.num
+    x.itemsize_ = dtype.itemsize
+    set_dims(x, ndim)
+    for i in range(ndim):
+        x.shape_[i] = shape[i]
+        x.vs[i] = x.ts[i] = strides[i]
+    update_flags(x)
+    x.voff = x.toff = storage.address(value)
+    return x
+
+
+cdef void device_extent(NDualArray x, Py_ssize_t* low, Py_ssize_t* nbytes) noexcept:
+    """The lowest address of such an array, and the bytes from there to the end of its highest cell."""
+    cdef Py_ssize_t span = x.itemsize_, step
+    cdef int i
+    low[0] = x.voff
+    for i in range(x.ndim_):
+        step = x.vs[i] * (x.shape_[i] - 1)
+        if x.shape_[i] == 0:
+            span = 0
+            break
+        if step < 0:
+            low[0] += step
+            span -= step
+        else:
+            span += step
+    nbytes[0] = span
+
+
+cdef NDualArray device_object(object value, object storage, Buffer buf):
+    """An array over memory of a device, without lanes; addresses there are compared, never read."""
+    cdef NDualArray x = device_geometry(value, storage, buf)
+    if stretched_cells(x):
+        x.flags_ |= NREADONLY
+    x.voff = x.toff = x.voff - <Py_ssize_t>buf.v if buf.vbytes else 0
+    return x
+
+
+cdef bint stretched_cells(NDualArray x) noexcept:
+    cdef int i
+    if x.size_ == 0:
+        return False
+    for i in range(x.ndim_):
+        if x.vs[i] == 0 and x.shape_[i] > 1:
+            return True
+    return False
+
+
+cdef NDualArray device_untraced(object value, object storage, Level level):
+    """As untraced, of a value on a device; cells that share memory get one each."""
+    cdef NDualArray x = device_geometry(value, storage, empty_buffer(level))
+    cdef Py_ssize_t low
+    if not carries(x.typenum):
+        check_dtype(value.dtype)
+    if stretched_cells(x):
+        return device_untraced(storage.copy(value), storage, level)
+    device_extent(x, &low, &x.buf.vbytes)
+    x.buf.v = <char*>low
+    x.buf.vowner = value
+    x.voff = x.toff = x.voff - low
+    return x
+
+
+cdef bint in_device_memory(NDualArray x, object value) except -1:
+    """Whether an array is a view of the memory of x on its device."""
+    cdef Py_ssize_t at
+    if type(value) is NDualArray or not x.storage_.owns(value) or value.size == 0:
+        return False
+    at = x.storage_.address(value)
+    return <Py_ssize_t>x.buf.v <= at < <Py_ssize_t>x.buf.v + x.buf.vbytes
+
+
+cdef NDualArray device_view(NDualArray x, object value):
+    """The dual of a level that records whose value this view of that of x is."""
+    cdef NDualArray y = device_object(value, x.storage_, x.buf)
+    y.flags_ |= x.flags_ & NREADONLY
+    return y
+
+
+cdef NDualArray device_lazy(object value, object storage, Level level):
+    """A fresh array of a device as a dual without lanes: they come with the first dual that is written."""
+    cdef NDualArray x = device_untraced(value, storage, level)
+    x.buf.hi = 0
+    return x
+
+
+cdef object device_lanes(NDualArray x):
+    """The lanes of an array on a device; of zeros where there are none yet, for all views of its memory."""
+    cdef Buffer buf = x.buf
+    cdef object dtype
+    if x.device_t is None:
+        has_lanes(x)
+        dtype = cnp.PyArray_DescrFromType(x.typenum)
+        if buf.hi == 0:
+            buf.towner = x.storage_.zeros((buf.level.width, -(-buf.vbytes // x.itemsize_)), dtype)
+            buf.hi = buf.level.width
+            buf.t = <char*><Py_ssize_t>x.storage_.address(buf.towner)
+            buf.one = buf.towner.nbytes
+        x.device_t = x.storage_.mirror(
+            buf.towner, x.voff, (buf.level.width, *shape_of(x)),
+            (buf.towner.shape[1] * x.itemsize_, *[x.vs[i] for i in range(x.ndim_)]), dtype,
+        )
+    return x.device_t
+
+
+cdef tuple shape_of(NDualArray x):
+    return tuple([x.shape_[i] for i in range(x.ndim_)])
+
+
+cdef NDualArray device_adopt(object value, object tangent, object storage, Level level, NDualArray like,
+                             Py_ssize_t lo):
+    """As adopt_array, of a value and lanes on a device."""
+    cdef NDualArray x, t
+    cdef object wide
+    cdef Py_ssize_t low
+    check_dtype(value.dtype)
+    tangent = storage.take(tangent)
+    if tangent.dtype != value.dtype:
+        tangent = tangent.astype(value.dtype)
+    if tangent.shape[0] != level.width and lo >= 0:
+        wide = storage.zeros((level.width, *value.shape), value.dtype)
+        wide[lo:lo + tangent.shape[0]] = tangent
+        tangent = wide
+    if tangent.shape != (level.width, *value.shape):
+        raise ValueError(
+            f"expected lanes of shape {(level.width, *value.shape)} beside a value of shape {value.shape}; "
+            f"got {tangent.shape}. Lanes come first"
+        )
+    if like is not None and on_device(like) and in_device_memory(like, value):
+        low = storage.address(tangent)
+        if tangent.size and not <Py_ssize_t>like.buf.t <= low < <Py_ssize_t>like.buf.t + like.buf.one:
+            raise AliasError(
+                "expected the lanes of a view to be the same view; got a copy of them. Copy the array first: x.copy()"
+            )
+        x = device_object(value, storage, like.buf)
+    else:
+        x = device_untraced(value, storage, level)
+        t = device_geometry(tangent, storage, x.buf)
+        device_extent(t, &low, &x.buf.one)
+        x.buf.t = <char*>low
+        x.buf.towner = tangent
+    x.device_t = tangent
+    return x
+
+
+cdef NDualArray device_copy(NDualArray x, object order):
+    cdef object value = x.storage_.copy(x.device_v)
+    cdef NDualArray y
+    if x.buf.level.recorder is None:
+        if inert(x):
+            return device_lazy(value, x.storage_, x.buf.level)
+        return device_adopt(value, x.storage_.copy(device_lanes(x)), x.storage_, x.buf.level, None, -1)
+    y = device_untraced(value, x.storage_, x.buf.level)
+    if traced(x):
+        x.buf.level.recorder.assigned(y, x)
+    return y
+
+
+cdef NDualArray device_sum(NDualArray x):
+    """The sum of all cells."""
+    cdef NDualArray y
+    cdef object lanes_
+    value = x.device_v.sum()
+    if x.buf.level.recorder is None:
+        lanes_ = device_lanes(x)
+        return device_adopt(value, lanes_.reshape(len(lanes_), -1).sum(1), x.storage_, x.buf.level, None, -1)
+    y = device_untraced(value, x.storage_, x.buf.level)
+    x.buf.level.recorder.summed_below(x, y)
+    return y
+
+
+cdef NDualArray joined_device(NDualArray x, object storage):
+    """A number in host memory beside arrays of a device: the same there."""
+    if x.ndim_ or x.device_v is not None:
+        raise mixed_storage()
+    return to_memory(x, storage)
+
+
+cdef NDualArray to_memory(NDualArray x, object storage):
+    """An array of a level that is in no other one in the memory of a device, or of the host (None)."""
+    cdef NDualArray y
+    cdef Level level = x.buf.level
+    cdef bint here = x.device_v is None
+    value = values(x) if here else x.device_v
+    value = storage.take(value) if storage is not None else x.storage_.host(value)
+    if inert(x):
+        return at_level(value, level) if storage is None else device_lazy(value, storage, level)
+    if level.recorder is None:
+        tangent = lanes_of(x) if here else device_lanes(x)
+        return adopt_array(value, tangent if storage is not None else x.storage_.host(tangent), level)
+    y = untraced(value, level)
+    if traced(x):
+        level.recorder.assigned(y, x)
+    return y
+
+
+cdef object device_result(NDualArray x):
+    """The value of an output: a copy, unless nothing else can have that number."""
+    cdef Recorder recorder = x.buf.level.recorder
+    if x.size_ == 1 and x.buf.vowner is x.device_v and not x.buf.borrowed and (recorder is None or not recorder.owns):
+        return x.device_v
+    return x.storage_.copy(x.device_v)
+
+
+def moved(obj, storage):
+    """A dual in another memory: that of a storage, None for the host's."""
+    cdef NDualArray x = as_dual_array(obj)
+    if x.buf.level.outer is not None:
+        raise NdualError(
+            f"expected arrays that stay in one memory in nested derivatives; got one that is moved{where()}. "
+            "Move it outside of the inner derivative"
+        )
+    if x.storage_ is storage:
+        return obj
+    return to_memory(x, storage)
 
 
 cdef object device_getitem(NDualArray x, object index):
@@ -49,13 +293,17 @@ cdef object device_getitem(NDualArray x, object index):
             view = nested_view(copy_array(x, "C"), index)
         # A number is a value of its own, whatever is written to its cell later.
         return unbox(copy_array(view, "C")) if view.ndim_ == 0 and Ellipsis not in index else view
-    tangent = x.device_t[(slice(None), *index)]
+    if x.device_t is None and (x.buf.level.recorder is not None or inert(x)):
+        if any([is_advanced(i) and not isinstance(i, (int, np.integer)) for i in index]):
+            return gather_nested(x, index) if x.buf.level.recorder is not None else x.device_v[index]
+        return device_view(x, x.device_v[index])
+    tangent = (device_lanes(x) if on_device(x) else x.device_t)[(slice(None), *index)]
     if any([is_advanced(i) and not isinstance(i, (int, np.integer)) for i in index]):
         apart, count = separated(index)
         if apart:
             tangent = x.storage_.xp.moveaxis(tangent, count, 0)
     number = x.flags_ & NSCALAR and type(x.device_v) is NDualArray
-    return adopt(x.device_v[index], tangent, x.buf.level, x if number else None)
+    return adopt(x.device_v[index], tangent, x.buf.level, x if number or on_device(x) else None)
 
 
 cdef object gather_nested(NDualArray x, tuple index):
@@ -68,19 +316,50 @@ cdef object gather_nested(NDualArray x, tuple index):
 
 
 cdef int device_setitem(NDualArray x, object index, object value) except -1:
+    cdef NDualArray source = None, view
+    cdef Recorder recorder
+    cdef bint advanced
     if type(index) is not tuple:
         index = (index,)
     index = tuple([plain(entry) for entry in index])
     if type(x.device_v) is NDualArray:
         return nested_setitem(x, index, value)
-    if not is_dual_object(value):
-        x.device_v[index] = value
-        x.device_t[(slice(None), *index)] = 0
-        return 0
-    source = as_dual_array(value)
-    if (<NDualArray>source).device_v is None:
+    if x.buf.borrowed:
+        raise NdualError(
+            f"expected no write into an argument on a device; got one that was not foreseen{where()}. "
+            "Write into a copy, x = x.copy()"
+        )
+    if isinstance(value, (list, tuple)):
+        value = dispatch_sequence(value)
+    value = not_inner(x.buf.level, value)
+    advanced = any([is_advanced(i) and not isinstance(i, (int, np.integer)) for i in index])
+    if is_dual_object(value):
+        source = as_dual_array(value)
+        if source.device_v is None:
+            source = joined_device(source, x.storage_)
+        value = source.device_v
+        if source.buf is x.buf:      # devices write in no order
+            source = device_copy(source, "C")
+            value = source.device_v
+    elif isinstance(value, np_ndarray) and value.ndim:
         raise mixed_storage()
-    x.device_v[index] = (<NDualArray>source).device_v
-    for k in range(x.buf.level.width):
-        x.device_t[k][index] = (<NDualArray>source).device_t[k]
-    return 0
+    x.buf.blank = False
+    if x.buf.level.recorder is None:
+        x.device_v[index] = value
+        if source is None or inert(source):
+            if not inert(x):
+                device_lanes(x)[(slice(None), *index)] = 0
+            return 0
+        tangent = device_lanes(x)
+        for k in range(x.buf.level.width):
+            tangent[k][index] = device_lanes(source)[k]
+        return 0
+    recorder = x.buf.level.recorder
+    if advanced:
+        recorder.writing_at(x, index)
+        x.device_v[index] = value
+        return recorder.scattered(x, index, source)
+    view = device_view(x, x.device_v[index] if Ellipsis in index else x.device_v[(*index, Ellipsis)])
+    recorder.writing(view)
+    view.device_v[...] = value
+    return recorder.assigned(view, source)

@@ -142,7 +142,7 @@ def add(xp: Any, a: Any, alow: int, b: Any, blow: int) -> Any:
         return out
     a = widen(xp, a, alow, low, high)
     fits = a.dtype == b.dtype or a.dtype == xp.result_type(a, b)
-    if fits and a.flags.writeable and a.shape[1:] == b.shape[1:]:
+    if fits and getattr(a.flags, "writeable", True) and a.shape[1:] == b.shape[1:]:
         part = a if len(b) == high - low else a[blow - low : blow - low + len(b)]
         part += b
         return a

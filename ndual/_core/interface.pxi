@@ -134,10 +134,10 @@ cdef frozenset SCALAR_PLAIN = frozenset({"is_integer", "nbytes", "itemsize"})
 
 
 def namespace(obj):
-    """The array namespace of a dual's storage."""
-    cdef NDualArray x
+    """The array namespace for functions of duals such as this one: what is made there lies where it does."""
+    cdef object storage
     if type(obj) is NDualArray:
-        x = deepest(<NDualArray>obj)
-        if x.device_v is not None:
-            return x.storage_.xp
+        storage = memory_of(<NDualArray>obj)
+        if storage is not None:
+            return _nested_namespace((<NDualArray>obj).buf.level, np, storage)
     return np

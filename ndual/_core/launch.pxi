@@ -18,6 +18,8 @@ cdef object run_row(Row row, tuple args, object out, object mask, object dtype):
                 level = (<NDualArray>o).buf.level
             if (<NDualArray>o).device_v is not None:
                 storage = (<NDualArray>o).storage_
+        elif _storages and storage is None:
+            storage = storage_of(o)
     if level is None:
         if out is None:
             raise TypeError(f"expected a dual among the operands of {row.name}; got none")
@@ -29,8 +31,10 @@ cdef object run_row(Row row, tuple args, object out, object mask, object dtype):
     if row is ROW_WHERE:
         operands[0] = truth(operands[0])
     if storage is not None and level.outer is None:
-        for o in operands:
-            if (type(o) is NDualArray and (<NDualArray>o).device_v is None) or (isinstance(o, np.ndarray) and o.ndim):
+        for i, o in enumerate(operands):
+            if type(o) is NDualArray and (<NDualArray>o).device_v is None:
+                operands[i] = joined_device(<NDualArray>o, storage)
+            elif isinstance(o, np.ndarray) and o.ndim:
                 raise mixed_storage()
         return finish_out(row, launch_form(row, operands, level, storage, dtype), out, mask)
     types = result_types(row, operands, dtype)
@@ -78,17 +82,17 @@ cdef object launch_form(Row row, list operands, Level level, object storage, obj
             if level.recorder is not None:
                 lanes_.append(None)
             elif (<NDualArray>o).device_v is not None:
-                lanes_.append((<NDualArray>o).device_t)
+                lanes_.append(None if inert(<NDualArray>o) else device_lanes(<NDualArray>o))
             else:                          # without lanes it is a constant, by which a row may have no partial
                 lanes_.append(None if inert(<NDualArray>o) else lanes_of(o))
         else:
             values_.append(o)
             lanes_.append(None)
-    value, tangent = storage.launch(row.spec, row.ufunc, values_, lanes_, level.width, dtype)
     if level.recorder is not None:
-        x = untraced(value, level)
+        x = untraced(storage.value(row.spec, row.ufunc, values_, dtype), level)
         level.recorder.formed(row, storage, operands, dtype, x)
         return x
+    value, tangent = storage.launch(row.spec, row.ufunc, values_, lanes_, level.width, dtype)
     return adopt_array(value, tangent, level)
 
 

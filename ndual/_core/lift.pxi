@@ -3,6 +3,7 @@
 cdef enum:
     LEAF_ARRAY = 0
     LEAF_SCALAR = 1
+    LEAF_DEVICE = 4
     LEAF_CONSTANT_ARRAY = 2
     LEAF_CONSTANT = 3
 
@@ -28,7 +29,8 @@ cdef bint fits_dual(run_leaf* leaf, object value) noexcept:
     if type(value) is not NDualArray:
         return False
     x = <NDualArray>value
-    if x.typenum != leaf.typenum or x.ndim_ != leaf.ndim or x.ndim_ == 0:
+    if x.typenum != leaf.typenum or x.ndim_ != leaf.ndim or x.ndim_ == 0 \
+            or (deepest(x).device_v is not None) != (leaf.kind == LEAF_DEVICE):
         return False
     for i in range(x.ndim_):
         if x.shape_[i] != leaf.dims[i]:
@@ -105,7 +107,7 @@ cdef object result_value(object out, bint small):
     x = <NDualArray>out
     check_array(x)
     if x.device_v is not None:
-        return lower_result(x.device_v, x.flags_ & NSCALAR) if type(x.device_v) is NDualArray else x.device_v.copy()
+        return lower_result(x.device_v, x.flags_ & NSCALAR) if type(x.device_v) is NDualArray else device_result(x)
     if x.flags_ & NSCALAR:
         return values(x)[()]
     if small and values_ours(x.buf) and x.buf.vbytes <= 2 * x.size_ * x.itemsize_:
@@ -126,7 +128,7 @@ cdef object result_lanes(object out):
     x = <NDualArray>out
     has_lanes(x)
     if x.device_v is not None:
-        return lower_result(x.device_t, False) if type(x.device_t) is NDualArray else x.device_t.copy()
+        return lower_result(x.device_t, False) if type(x.device_t) is NDualArray else device_lanes(x).copy()
     if lanes_ours(x.buf) and x.flags_ & NCONTIGUOUS and x.lane == x.size_ * x.itemsize_:
         return lanes_of(x)
     return lanes_of(x).copy()

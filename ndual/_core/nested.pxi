@@ -103,11 +103,30 @@ cdef NDualArray plain_at(cnp.ndarray a, Level level):
     return x
 
 
-cdef NDualArray blank_at(Level level, tuple shape, object dtype):
+cdef NDualArray device_at(object value, object storage, Level level):
+    """As plain_at, of an array on a device."""
+    if level.outer is None:
+        return device_untraced(value, storage, level) if level.recorder is not None \
+            else device_lazy(value, storage, level)
+    return nested_array(device_at(value, storage, level.outer), blank_at(level, value.shape, value.dtype, storage),
+                        level)
+
+
+cdef inline object memory_of(NDualArray x):
+    """The storage of the values at the bottom of an array, None for the host's."""
+    x = deepest(x)
+    return None if x.device_v is None else x.storage_
+
+
+cdef NDualArray blank_at(Level level, tuple shape, object dtype, object storage=None):
     """Lanes of zeros for an array of `level`, known as such until something is written there; None if it records."""
     cdef NDualArray x
     if level.recorder is not None:
         return None
+    if storage is not None:
+        x = device_at(storage.zeros((level.width, *shape), dtype), storage, level.outer)
+        deepest(x).buf.blank = True
+        return x
     x = plain_at(np.zeros((level.width, *shape), dtype), level.outer)
     deepest(x).buf.blank = True
     return x
@@ -123,7 +142,12 @@ cdef NDualArray at_level(object obj, Level level):
         if level.outer is None or x.buf.level.id > level.id:
             raise_stale(x.buf.level.id, x.buf.level)
         return nested_array(at_level(x, level.outer),
-                            blank_at(level, shape_tuple(x), cnp.PyArray_DescrFromType(x.typenum)), level)
+                            blank_at(level, shape_tuple(x), cnp.PyArray_DescrFromType(x.typenum), memory_of(x)),
+                            level)
+    if not isinstance(obj, (np.ndarray, np.generic)):
+        storage = storage_of(obj)
+        if storage is not None:
+            return device_at(obj, storage, level)
     obj = np.asarray(obj)
     check_dtype(obj.dtype)
     return plain_at(obj if cnp.PyArray_ISBEHAVED_RO(<cnp.ndarray>obj) else obj.copy(), level)
@@ -155,7 +179,7 @@ cdef NDualArray adopt_nested(object value, object tangent, Level level, NDualArr
         raise SystemError("lanes in a level that records")
     if lo >= 0 and tangent.shape[0] != level.width:
         part = tangent
-        tangent = blank_at(level, shape[1:], cnp.PyArray_DescrFromType(v.typenum))
+        tangent = blank_at(level, shape[1:], cnp.PyArray_DescrFromType(v.typenum), memory_of(v))
         if part.shape[0]:
             setitem(<NDualArray>tangent, slice(lo, lo + part.shape[0]), part)
     t = at_level(tangent, level.outer)
@@ -255,6 +279,20 @@ cdef NDualArray copy_laid(NDualArray x):
     return getitem(copy_array(getitem(x, backwards), "K"), backwards)
 
 
+cdef object read_as_is(object value):
+    """An array of the caller as one to be read where it lies; a copy where that cannot be, and on a device."""
+    if not isinstance(value, (np.ndarray, np.generic)):
+        storage = storage_of(value)
+        if storage is not None:
+            return storage.copy(value)
+    value = np.asarray(value)
+    if value is not owned(value) and value.flags.writeable:
+        return owned(value)
+    if not cnp.PyArray_ISBEHAVED_RO(<cnp.ndarray>value) or 0 in value.strides:
+        return value.copy()
+    return value
+
+
 cdef object borrow_nested(object value, object tangent, Level level):
     """The caller's arrays, duals of outer levels among them, as a dual array that leaves them as they are."""
     cdef NDualArray v
@@ -266,14 +304,11 @@ cdef object borrow_nested(object value, object tangent, Level level):
         check_level((<NDualArray>value).buf.level)
         v = at_level(copy_laid(<NDualArray>value), level.outer)
     else:
-        value = np.asarray(value)
-        if value is not owned(value) and value.flags.writeable:
-            value = owned(value)
-        elif not cnp.PyArray_ISBEHAVED_RO(<cnp.ndarray>value) or 0 in value.strides:
-            value = value.copy()
-        v = at_level(value, level.outer)
+        v = at_level(read_as_is(value), level.outer)
     if is_dual_object(tangent):
         t = copy_array(as_dual_array(tangent), "K")
+    elif memory_of(v) is not None:
+        t = memory_of(v).copy(memory_of(v).take(tangent)).astype(cnp.PyArray_DescrFromType(v.typenum), copy=False)
     else:
         t = same_layout(plain_value(v, False), np.asarray(tangent, cnp.PyArray_DescrFromType(v.typenum)))
     return adopt_nested(v, t, level, None, -1)
@@ -405,7 +440,8 @@ def lower_namespace(obj):
     if type(obj) is NDualArray:
         x = <NDualArray>obj
         if type(x.device_v) is NDualArray:
-            return space(x.buf.level.outer)
+            return space(x.buf.level.outer) if memory_of(x) is None else _nested_namespace(
+                x.buf.level.outer, np, memory_of(x))
         if x.device_v is not None:
             return x.storage_.xp
     elif find_level(level_id(obj)).outer is not None:

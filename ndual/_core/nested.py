@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ndual._core import _dual
-from ndual._core.storage import Storage
+from ndual._core.storage import Storage, chosen
 from ndual.errors import NoRuleError
 from ndual.rules.expressions import Name, NoDerivative
 from ndual.rules.language import Num
@@ -32,6 +32,7 @@ class Formula:
 
 # Functions that hand duals to their rules themselves; all others are asked through the dispatcher.
 DISPATCHED = (np.ufunc, type(np.sum), types.BuiltinMethodType, Formula)
+MADE = frozenset({"arange", "linspace", "tri", "indices", "tril_indices", "triu_indices", "diag_indices"})
 FRESH = frozenset({"empty", "empty_like", "eye", "full", "full_like", "ones", "ones_like", "zeros", "zeros_like"})
 
 
@@ -72,7 +73,7 @@ class NestedStorage(Storage):
                     fresh = tangent is not None or term is not t
                     tangent = term if tangent is None else tangent + term
         if tangent is None:
-            return value, np.zeros((width, *shape), value.dtype)
+            return value, _zeros((width, *shape), value)
         if tangent.shape != (width, *shape):
             tangent, fresh = np.broadcast_to(tangent, (width, *shape)), False
         if tangent.dtype != value.dtype:
@@ -82,6 +83,8 @@ class NestedStorage(Storage):
     def function(self, dotted: str) -> Any:
         """As :meth:`Storage.function`; what NumPy's protocols do not hand over is asked through the dispatcher."""
         found = super().function(dotted)
+        if found is np.where:
+            return chosen(found)
         return found if isinstance(found, DISPATCHED) else lambda *args: call(found, args, {})
 
     def partial(self, row: Any, i: int, x: tuple[Any, ...], y: Any) -> Any:
@@ -158,7 +161,7 @@ class NestedStorage(Storage):
 
     def _recorded(self, name: str, value: Any, shares: list[tuple[Any, Any]], level: Any) -> Any:
         """A partial as a dual of an outer level that records: its value, and its derivatives by some duals."""
-        value = np.array(np.broadcast_arrays(value, *[share for _, share in shares])[0])
+        value = np.broadcast_arrays(value, *[share for _, share in shares])[0].copy()
         factors = [share for _, share in shares]
 
         def pull(ws: list[Any]) -> list[Any]:
@@ -183,12 +186,19 @@ class NestedStorage(Storage):
         return np.where(zero, product.dtype.type(0), product)
 
 
-class Namespace:
-    """NumPy (or one of its parts) for rules that compute with duals of a level."""
+def _zeros(shape: tuple[int, ...], beside: Any) -> Any:
+    """Zeros of the type of a value, where that lies."""
+    storage = _dual.storage_for(_dual.bottom(beside))
+    return np.zeros(shape, beside.dtype) if storage is None else storage.zeros(shape, beside.dtype)
 
-    def __init__(self, level: Any, module: Any = np) -> None:
+
+class Namespace:
+    """NumPy (or one of its parts) for rules that compute with duals of a level, on a device where it has a storage."""
+
+    def __init__(self, level: Any, module: Any = np, storage: Any = None) -> None:
         self._level = level
         self._module = module
+        self._storage = storage
         self.__name__ = module.__name__
         self.ndarray = np.ndarray
 
@@ -197,9 +207,11 @@ class Namespace:
         found = getattr(found, "original", found)  # for which a stand-in may be there
         result: Any = found
         if isinstance(found, types.ModuleType):
-            result = Namespace(self._level, found)
+            result = Namespace(self._level, found, self._storage)
         elif name in FRESH and self._module is np:
-            result = self._fresh(found)
+            result = self._fresh(found if self._storage is None else getattr(self._storage.xp, name))
+        elif name in MADE and self._module is np and self._storage is not None:
+            result = getattr(self._storage.xp, name)
         elif callable(found) and not isinstance(found, (type, *DISPATCHED)):
             result = lambda *args, **kwargs: call(found, args, kwargs)  # noqa: E731
         self.__dict__[name] = result
@@ -207,12 +219,12 @@ class Namespace:
 
     def beside(self, module: Any) -> Namespace:
         """Another library's functions in the same way."""
-        return Namespace(self._level, module)
+        return Namespace(self._level, module, self._storage)
 
     def _fresh(self, function: Callable[..., Any]) -> Callable[..., Any]:
         def make(*args: Any, **kwargs: Any) -> Any:
             array = function(*args, **kwargs)
-            if type(array) is np.ndarray and array.dtype.kind in "fc":
+            if (type(array) is np.ndarray or self._storage is not None) and array.dtype.kind in "fc":
                 return _dual.lazy_at(array, self._level)
             return array
 
@@ -223,7 +235,7 @@ class Namespace:
         if isinstance(obj, list | tuple) and _dual.holds((obj,), {}):
             obj = np.stack(obj)
         if not _dual.is_dual(obj):
-            return np.asarray(obj, dtype)
+            return (np if self._storage is None else self._storage.xp).asarray(obj, dtype)
         if dtype is not None and obj.dtype != dtype:
             return obj.astype(dtype)
         return _dual.as_array(obj)
@@ -235,7 +247,9 @@ class Namespace:
     def ascontiguousarray(self, obj: Any) -> Any:
         """As NumPy's."""
         array = self.asarray(obj)
-        return array.copy() if _dual.is_dual(array) else np.ascontiguousarray(array)
+        if _dual.is_dual(array):
+            return array.copy()
+        return (np if self._storage is None else self._storage.xp).ascontiguousarray(array)
 
 
 NESTED = NestedStorage(np)

@@ -7,6 +7,7 @@ cdef bint understood(object obj):
     if isinstance(obj, np_ndarray):
         return type(obj).__array_ufunc__ is np_ndarray.__array_ufunc__
     return (PyFloat_Check(obj) or PyLong_Check(obj) or isinstance(obj, PLAIN_OPERANDS)
+            or (_storages and storage_of(obj) is not None)
             or not hasattr(obj, "__array_ufunc__") and not hasattr(obj, "__array_priority__"))
 
 

@@ -11,6 +11,7 @@ cdef class Recorder:
 
     def __cinit__(self, *args):
         self.books = {}
+        self.writes = True
 
     def __dealloc__(self):
         free(self.tape.node)
@@ -171,12 +172,14 @@ cdef Buffer book_of(NDualArray x, bint make):
     return found
 
 
-cdef NDualArray mirror_base(Py_ssize_t cells, int typenum, Level level):
-    """A row of zeros as an array of a level, whose lanes come with the first dual that is written."""
+cdef NDualArray mirror_base(Py_ssize_t cells, int typenum, Level level, NDualArray like):
+    """A row of zeros as an array of a level, whose lanes come with the first dual that is written; where `like` is."""
     cdef NDualArray x
+    if like.device_v is not None:
+        return device_at(like.storage_.zeros((cells,), cnp.PyArray_DescrFromType(typenum)), like.storage_, level)
     if level.outer is not None:
-        return nested_array(mirror_base(cells, typenum, level.outer), None if level.recorder is not None else blank_at(
-            level, (cells,), cnp.PyArray_DescrFromType(typenum)), level)
+        return nested_array(mirror_base(cells, typenum, level.outer, like), None if level.recorder is not None
+                            else blank_at(level, (cells,), cnp.PyArray_DescrFromType(typenum)), level)
     x = new_window(level, typenum, 1, &cells, 0, 0)
     memset(x.buf.v, 0, x.buf.vbytes)
     return x
@@ -203,6 +206,10 @@ cdef NDualArray mirrored(NDualArray base, int ndim, const Py_ssize_t* shape, con
             t = mirrored(<NDualArray>base.device_t, ndim + 1, lane_shape, lane_strides, offset, typenum, item)
         return nested_array(mirrored(<NDualArray>base.device_v, ndim, shape, strides, offset, typenum, item), t,
                             base.buf.level)
+    if base.device_v is not None:
+        return device_object(base.storage_.mirror(
+            base.device_v, offset, tuple([shape[i] for i in range(ndim)]), tuple([strides[i] for i in range(ndim)]),
+            cnp.PyArray_DescrFromType(typenum)), base.storage_, base.buf)
     y = new_view(base, ndim)
     y.voff = base.voff + offset
     y.toff = base.toff + offset
@@ -240,6 +247,10 @@ cdef NDualArray untraced(object value, Level level):
         x = nested_array(copy_array(v, "K"), None, level)      # each cell has a cotangent of its own
         x.flags_ |= v.flags_ & NREADONLY
         return x
+    if not isinstance(value, (np.ndarray, np.generic)):
+        storage = storage_of(value)
+        if storage is not None:
+            return device_untraced(value, storage, level)
     value = np.asarray(value)
     return adopt_array(value, np.empty((0, *value.shape), value.dtype), level, None, 0)
 
@@ -262,30 +273,42 @@ cdef NDualArray view_of(NDualArray x, cnp.ndarray v):
     return y
 
 
+cdef NDualArray same_cells_of(NDualArray x, object value):
+    """The array whose value is a view of that of x, None if it is none: x records, and a number has no memory."""
+    if x.flags_ & NSCALAR:
+        return None
+    if x.device_v is None:
+        if isinstance(value, np_ndarray) and np.may_share_memory(value, values(x)):
+            return view_of(x, <cnp.ndarray>value)
+    elif type(x.device_v) is not NDualArray:
+        return device_view(x, value) if in_device_memory(x, value) else None
+    elif same_memory(value, x.device_v):
+        return nested_array(value, None, x.buf.level)
+    return None
+
+
 cdef NDualArray derived(NDualArray x, object value):
     """The array whose value NumPy made of that of x without computing: a view, or a copy in another type or order."""
-    cdef NDualArray y
-    if x.device_v is None and isinstance(value, np.ndarray) and np.may_share_memory(value, values(x)) \
-            and not x.flags_ & NSCALAR:
-        return view_of(x, <cnp.ndarray>value)
+    cdef NDualArray y = same_cells_of(x, value) if type(x.device_v) is not NDualArray else None
+    if y is not None:
+        return y
     y = untraced(value, x.buf.level)
     if traced(x):
         x.buf.level.recorder.assigned(y, x)
     return y
 
 
-def lift_traced(value, Level level not None):
-    """An argument of a call as a dual that records: read where it lies, copied before the first write."""
+def lift_traced(value, Level level not None, bint writes=True):
+    """An argument of a call as a dual that records: read where it lies, copied before the first write.
+
+    On a device it is copied at once if f `writes` into what it is handed.
+    """
     cdef NDualArray x
     if level.outer is not None:
         if is_dual_object(value):
             value = copy_laid(as_dual_array(value))
         else:
-            value = np.asarray(value)
-            if value is not owned(value) and value.flags.writeable:
-                value = owned(value)
-            elif not cnp.PyArray_ISBEHAVED_RO(<cnp.ndarray>value) or 0 in value.strides:
-                value = value.copy()
+            value = read_as_is(value)
         x = untraced(value, level)
         trace(x)
         if x.ndim_ == 0:
@@ -300,6 +323,13 @@ def lift_traced(value, Level level not None):
         x = lazy_array(<cnp.ndarray>value, level, True)
         x.buf.traced = True
         return x
+    if not isinstance(value, (np.ndarray, np.generic, float, int, complex)):
+        storage = storage_of(value)
+        if storage is not None:
+            x = device_untraced(storage.copy(value) if writes else value, storage, level)
+            x.buf.borrowed = not writes
+            x.buf.traced = True
+            return x
     value = np.asarray(value)
     check_dtype(value.dtype)
     if value.ndim == 0:
@@ -309,11 +339,7 @@ def lift_traced(value, Level level not None):
             return unbox(x)
         x.flags_ |= NSCALAR
         return x
-    if value is not owned(value) and value.flags.writeable:
-        value = owned(value)
-    elif not cnp.PyArray_ISBEHAVED_RO(<cnp.ndarray>value) or 0 in value.strides:
-        value = value.copy()
-    x = plain_at(value, level)
+    x = plain_at(read_as_is(value), level)
     x.buf.traced = True
     return x
 
@@ -331,6 +357,8 @@ cdef NDualArray snapshot(NDualArray x):
     """A copy of the values of an array, in its layout, that nothing overwrites."""
     cdef NDualArray y
     if x.device_v is not None:
+        if type(x.device_v) is not NDualArray:
+            return device_untraced(x.storage_.copy(x.device_v), x.storage_, x.buf.level)
         return untraced(copy_array(<NDualArray>x.device_v, "K"), x.buf.level)
     y = like(x, False)
     nd_copy(x.itemsize_, x.ndim_, x.shape_, vptr(y), y.vs, vptr(x), x.vs)
@@ -398,15 +426,7 @@ def view_among_lower(NDualArray x not None, value):
     if isinstance(value, (tuple, list)):
         parts = [view_among_lower(x, part) if part.size else untraced(part, x.buf.level) for part in value]
         return None if any([part is None for part in parts]) else type(value)(parts)
-    if x.flags_ & NSCALAR:
-        return None
-    if x.device_v is None:
-        if type(value) is np_ndarray and np.may_share_memory(value, values(x)):
-            return view_of(x, value)
-        return None
-    if same_memory(value, x.device_v):
-        return nested_array(value, None, x.buf.level)
-    return None
+    return same_cells_of(x, value)
 
 
 def carried(obj):

@@ -17,6 +17,8 @@ cdef object sum_all(NDualArray x):
         x.buf.level.recorder.summed_below(x, r)
         r.flags_ |= NSCALAR
         return r
+    if on_device(x) and not nd_tls.debug and not inert(x):
+        return device_sum(x)
     if not (x.flags_ & NCONTIGUOUS) or x.typenum != cnp.NPY_DOUBLE or loop.fn == NULL or x.device_v is not None \
             or (nd_tls.debug and not inert(x)):
         return dispatch(np.sum, (x,), {"axis": None})
@@ -97,9 +99,7 @@ cdef NDualArray copy_array(NDualArray x, object order):
     check_array(x)
     window(x, &lo, &hi)
     if x.device_v is not None:
-        if type(x.device_v) is NDualArray:
-            return copy_nested(x, order)
-        return adopt_array(x.device_v.copy(), x.device_t.copy(), x.buf.level)
+        return copy_nested(x, order) if type(x.device_v) is NDualArray else device_copy(x, order)
     if order is None or order == "C":
         y = new_window(x.buf.level, x.typenum, x.ndim_, x.shape_, lo, hi)
     elif order == "F" or (order == "A" and values(x).flags.fnc):
@@ -134,7 +134,7 @@ cdef object astype(NDualArray x, object dtype, object casting, object copy):
     if x.buf.level.recorder is not None:
         out = derived(x, value)
         return out if isinstance(value, np.ndarray) or type(value) is NDualArray else finish(out)
-    return adopt(value, (lanes_of(x) if x.device_v is None else x.device_t).astype(dtype), x.buf.level)
+    return adopt(value, arrays_of(x)[1].astype(dtype), x.buf.level)
 
 
 cdef object reshape(NDualArray x, object shape, object order, object copy):
@@ -178,16 +178,14 @@ cdef object reshape(NDualArray x, object shape, object order, object copy):
 cdef NDualArray reshape_traced(NDualArray x, object shape, str order):
     """The same in a level that records: a view, or a view of a copy in the order in which the cells are read."""
     cdef object value = lower_array(x)
+    cdef NDualArray y
     if order == "A":
         order = "F" if bottom(value).flags.fnc else "C"
     value = value.reshape(shape, order=order)
-    if x.flags_ & NSCALAR == 0 and x.size_:
-        if x.device_v is None:
-            if np.may_share_memory(value, values(x)):
-                return view_of(x, value)
-        elif same_memory(value, x.device_v):
-            return nested_array(value, None, x.buf.level)
-    elif x.size_ == 0:
+    y = same_cells_of(x, value)
+    if y is not None:
+        return y
+    if x.size_ == 0:
         return untraced(value, x.buf.level)
     return reshape_traced(copy_array(x, order), shape, order)
 
@@ -222,10 +220,13 @@ cdef object transpose(NDualArray x, object axes):
     if sorted([a + n if a < 0 else a for a in axes]) != list(range(n)):
         raise ValueError(f"axes don't match array: expected a permutation of {n} axes; got {tuple(axes)}")
     axes = [a + n if a < 0 else a for a in axes]
+    if on_device(x) and (x.buf.level.recorder is not None or inert(x)):
+        return device_view(x, x.device_v.transpose(axes))
     if type(x.device_v) is NDualArray and x.device_t is None:
         return nested_array(transpose(<NDualArray>x.device_v, axes), None, x.buf.level)
     if x.device_v is not None:
-        return adopt_array(x.device_v.transpose(axes), x.device_t.transpose([0] + [a + 1 for a in axes]),
+        tangent = device_lanes(x) if on_device(x) else x.device_t
+        return adopt_array(x.device_v.transpose(axes), tangent.transpose([0] + [a + 1 for a in axes]),
                            x.buf.level, x)
     y = new_view(x, n)
     for i in range(n):
@@ -266,9 +267,9 @@ cdef object part(NDualArray x, bint imaginary):
         value = lower_array(x)
         if value.dtype.kind == "c":
             value = value.imag if imaginary else value.real
-            if x.device_v is not None and not same_memory(value, x.device_v):    # of a number, which has none to view
+            y = view_of(x, value) if x.device_v is None else same_cells_of(x, value)
+            if y is None:            # of a number, which has no memory to view
                 return unary(ROW_IMAG if imaginary else ROW_REAL, x)
-            y = view_of(x, value) if x.device_v is None else nested_array(value, None, x.buf.level)
             return finished(y, x.flags_ & NSCALAR)
         return (np.zeros_like(value)[()] if x.flags_ & NSCALAR else np.zeros_like(value)) if imaginary else x
     value, tangent, lo = views_of(x)

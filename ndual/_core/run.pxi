@@ -39,6 +39,8 @@ cdef class Run:
         for i in range(self.count):
             leaf = self.leaves[i]
             self.specs[i].kind = leaf.kind if leaf.kind != 2 else 2 if leaf.dtype is not None else 3
+            if leaf.kind == 0 and leaf.storage is not None:
+                self.specs[i].kind = LEAF_DEVICE
             self.constant_arrays = self.constant_arrays or self.specs[i].kind == LEAF_CONSTANT_ARRAY
             self.specs[i].typenum = -1 if leaf.dtype is None else leaf.dtype.num
             self.specs[i].ndim = len(leaf.shape)
@@ -80,6 +82,10 @@ cdef class Run:
             elif kind == LEAF_SCALAR:
                 if self.specs[i].typenum == cnp.NPY_DOUBLE and PyFloat_Check(value):
                     continue
+            elif kind == LEAF_DEVICE:
+                leaf = self.leaves[i]
+                if type(value) is leaf.type and value.shape == leaf.shape and value.dtype == leaf.dtype:
+                    continue
             elif type(value) is self.leaves[i].type:
                 continue
             inputs[i] = self.leaves[i].admit(value)
@@ -101,7 +107,13 @@ cdef class Run:
             if self.specs[i].kind == LEAF_ARRAY or self.specs[i].kind == LEAF_CONSTANT_ARRAY:
                 if not fits(&self.specs[i], value) and not fits_dual(&self.specs[i], value):
                     return False
+            elif self.specs[i].kind == LEAF_DEVICE and fits_dual(&self.specs[i], value) \
+                    and deepest(<NDualArray>value).storage_ is self.leaves[i].storage:
+                continue
             elif type(value) is not self.leaves[i].type:
+                return False
+            elif self.specs[i].kind == LEAF_DEVICE \
+                    and (value.shape != self.leaves[i].shape or value.dtype != self.leaves[i].dtype):
                 return False
         self.busy = self.promised = True
         return True
@@ -214,12 +226,13 @@ cdef class Run:
             if leaf.ndim and fits(leaf, tangent) and direct_memory(<cnp.ndarray>value) \
                     and direct_memory(<cnp.ndarray>tangent):
                 return lift_lane(<cnp.ndarray>value, <cnp.ndarray>tangent, level)
-        elif leaf.typenum == cnp.NPY_DOUBLE and PyFloat_Check(tangent) and nd_tls.scalar != NULL:
+        elif leaf.kind == LEAF_SCALAR and leaf.typenum == cnp.NPY_DOUBLE and PyFloat_Check(tangent) \
+                and nd_tls.scalar != NULL:
             t = PyFloat_AS_DOUBLE(tangent)
             return lift_number(PyFloat_AS_DOUBLE(value), &t)
         return borrow(value, self.lane_of(i, tangent), level)
 
-    cdef object lift_seeds(self, Py_ssize_t i, object value, cnp.ndarray seeds, object start, Level level):
+    cdef object lift_seeds(self, Py_ssize_t i, object value, object seeds, object start, Level level):
         """One leaf with the tangents of all lanes, which lie in C order."""
         cdef NDualArray x
         cdef run_leaf* leaf = &self.specs[i]
@@ -227,15 +240,15 @@ cdef class Run:
             return lift_nested(leaf, value, seeds, level)
         if leaf.kind == LEAF_ARRAY:
             if leaf.ndim and direct_memory(<cnp.ndarray>value):
-                x = adopt_readonly(<cnp.ndarray>value, seeds, level)
+                x = adopt_readonly(<cnp.ndarray>value, <cnp.ndarray>seeds, level)
                 x.buf.borrowed = True
                 if start is not None and cnp.PyArray_IS_C_CONTIGUOUS(<cnp.ndarray>value):
                     x.buf.seeded = True
                     x.buf.seed = start
                     align_values(x.buf)
                 return x
-        elif leaf.typenum == cnp.NPY_DOUBLE and nd_tls.scalar != NULL:
-            return lift_number(PyFloat_AS_DOUBLE(value), <double*>cnp.PyArray_DATA(seeds))
+        elif leaf.kind == LEAF_SCALAR and leaf.typenum == cnp.NPY_DOUBLE and nd_tls.scalar != NULL:
+            return lift_number(PyFloat_AS_DOUBLE(value), <double*>cnp.PyArray_DATA(<cnp.ndarray>seeds))
         return borrow(value, seeds, level)
 
     cdef tuple forward(self, object call, list inputs, tuple seeds, Py_ssize_t width):
@@ -253,7 +266,7 @@ cdef class Run:
                 given = inputs
                 inputs = inputs[:]
                 for i, tangent, start in zip(self.active, seeds, self.starts):
-                    inputs[i] = self.lift_seeds(i, inputs[i], <cnp.ndarray>tangent, start, level)
+                    inputs[i] = self.lift_seeds(i, inputs[i], tangent, start, level)
                 if self.constant_arrays and self.guard.writes:
                     self.lift_constants(inputs, level)
                 level.inputs = inputs
@@ -293,6 +306,7 @@ cdef class Run:
         cdef list inputs, given, lifted = []
         cdef tuple sites = None
         self.claim()
+        recorder.writes = self.guard.writes
         try:
             inputs = self.admit(primals)
             given = inputs if nd_tls.top == NULL else inputs[:]
@@ -303,7 +317,7 @@ cdef class Run:
                 level.enter()
                 try:
                     for i in range(self.chosen):
-                        leaf = lift_traced(inputs[self.places[i]], level)
+                        leaf = lift_traced(inputs[self.places[i]], level, self.guard.writes)
                         inputs[self.places[i]] = leaf
                         lifted.append(leaf)
                     if self.constant_arrays and self.guard.writes:
@@ -348,7 +362,7 @@ cdef class Run:
         try:
             inputs = self.admit(primals)
             if self.plain_sweep and self.seeds is not None:
-                result = self.forward(call, inputs, self.seeds, (<cnp.ndarray>self.seeds[0]).shape[0])
+                result = self.forward(call, inputs, self.seeds, len(self.seeds[0]))
                 # One float64 suits every operator; anything else is looked at.
                 if result[2] and type(result[0]) is np.float64:
                     return result

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ndual._core._dual import Facts, Run, as_array, bottom, is_dual, pooled_zeros
+from ndual._core._dual import Facts, Run, as_array, bottom, is_dual, pooled_zeros, storage_for, to_host
 from ndual.errors import ArgumentTypeError, ArgumentValueError, NdualError
 
 
@@ -23,7 +23,7 @@ class Seeds:
     __slots__ = ("array", "count", "flat", "offset")
 
     def __init__(self, leaf: Any, width: int, offset: int, holomorphic: bool) -> None:
-        self.array = pooled_zeros((width, *leaf.shape), leaf.dtype)
+        self.array = leaf.zeros((width,))
         flat = self.array.reshape(-1)
         # Real and imaginary part are two directions, and lie side by side.
         self.flat = flat if holomorphic or not leaf.complex else flat.view(flat.real.dtype)
@@ -181,7 +181,8 @@ class ForwardRun(Run):
             elif self.passes == 1:
                 return chunk[: self.dof]
             else:
-                rows = pooled_zeros(shape, chunk.dtype)
+                storage = storage_for(chunk)
+                rows = (pooled_zeros if storage is None else storage.zeros)(shape, chunk.dtype)
         rows[low:high] = chunk[: high - low]
         return rows
 
@@ -211,7 +212,7 @@ def _joined(rows: Any, chunk: Any, low: int) -> Any:
 
 def same_bits(a: Any, b: Any) -> bool:
     """Whether two numbers or arrays agree to the last bit."""
-    a, b = np.asarray(bottom(a)), np.asarray(bottom(b))
+    a, b = np.asarray(to_host(bottom(a))), np.asarray(to_host(bottom(b)))
     return bool(a.shape == b.shape and a.dtype == b.dtype and a.tobytes() == b.tobytes())
 
 
@@ -219,7 +220,13 @@ def as_lane(leaf: Any, tangent: Any, what: str = "tangent") -> Any:
     """A tangent (or what else it is) of a leaf as its one lane, cast to the dtype of the leaf."""
     if type(tangent) is np.ndarray and tangent.dtype == leaf.dtype and tangent.shape == leaf.shape:
         return tangent[None]
-    array: Any = as_array(tangent) if is_dual(tangent) else np.asarray(tangent)
+    array: Any
+    if is_dual(tangent):
+        array = as_array(tangent)
+    elif leaf.storage is not None:
+        array = leaf.storage.take(tangent)
+    else:
+        array = np.asarray(tangent)
     if array.dtype.kind not in "biufc" or (array.dtype.kind == "c" and not leaf.complex):
         raise ArgumentTypeError(f"{what} of {leaf.name}: expected {leaf}; got {_what(tangent, array)}")
     if array.shape != leaf.shape:

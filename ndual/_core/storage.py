@@ -22,6 +22,11 @@ def width_of(dtype: Any) -> int:
     return int(dtype.itemsize) // (2 if dtype.kind == "c" else 1)
 
 
+def chosen(where: Any) -> Any:
+    """np.where, of a condition that is Python's own too, which not every library takes."""
+    return lambda cond, a, b: (a if cond else b) if type(cond) is bool else where(cond, a, b)
+
+
 class Storage:
     """Arrays of one kind of memory: their namespace and how rows, reductions and gathers run on them.
 
@@ -46,6 +51,32 @@ class Storage:
     def zeros(self, shape: tuple[int, ...], dtype: Any) -> Any:
         """Fresh memory holding zeros."""
         return self.xp.zeros(shape, dtype)
+
+    def copy(self, array: Any) -> Any:
+        """An array of its own memory, in C order."""
+        return array.copy()
+
+    def take(self, obj: Any) -> Any:
+        """A number or an array of any memory as an array here."""
+        return self.xp.asarray(obj)
+
+    def host(self, array: Any) -> Any:
+        """An array of this memory as one of the host's."""
+        raise NotImplementedError
+
+    def address(self, array: Any) -> int:
+        """Where its first cell lies: views of one memory are told by it."""
+        raise NotImplementedError
+
+    def mirror(
+        self, cells: Any, offset: int, shape: tuple[int, ...], strides: tuple[int, ...], dtype: Any
+    ) -> Any:  # fmt: skip
+        """The view of a row of cells that starts `offset` bytes behind its first one."""
+        raise NotImplementedError
+
+    def add_at(self, array: Any, index: Any, values: Any) -> None:
+        """Add to cells, several times to one that `index` names several times."""
+        self.xp.add.at(array, index, values)
 
     def function(self, dotted: str) -> Any:
         """The function of this storage that a public name ("numpy.sin", "scipy.special.digamma") stands for."""
@@ -78,7 +109,7 @@ class Storage:
         `lanes` has one entry per operand, ``(N, *shape)`` or None for a constant. Zero times anything is zero.
         """
         function = self._value_function(row, ufunc)
-        value = self._own(function(*values, **({} if dtype is None else {"dtype": dtype})))
+        value = self.value(row, ufunc, values, dtype)
         x, y = self._widened(function, values, value)
         tangent = None
         # The arithmetic of partials meets infinities on purpose; warnings belong to the value alone.
@@ -97,6 +128,16 @@ class Storage:
         if tangent.shape != (width, *value.shape):
             tangent = self.xp.broadcast_to(tangent, (width, *value.shape)).copy()
         return value, self._own(tangent) if tangent.dtype == value.dtype else tangent.astype(value.dtype)
+
+    def value(self, row: Any, ufunc: Any, values: list[Any], dtype: Any) -> Any:
+        """The value of a row alone."""
+        function = self._value_function(row, ufunc)
+        return self._own(function(*values, **({} if dtype is None else {"dtype": dtype})))
+
+    def pull_all(self, row: Any, ufunc: Any, values: list[Any], value: Any, wanted: list[bool], w: Any) -> list[Any]:
+        """The cotangents of the `wanted` operands; None for others, and where a partial is identically zero."""
+        with np.errstate(all="ignore"):
+            return [self.pull(row, ufunc, values, value, i, w) if on else None for i, on in enumerate(wanted)]
 
     def pull(self, row: Any, ufunc: Any, values: list[Any], value: Any, i: int, w: Any) -> Any:
         """The cotangent of operand `i` from that of the result, in the shape of the result.

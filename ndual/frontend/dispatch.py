@@ -231,6 +231,15 @@ def dispatch(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
     return rule(*args, **kwargs)
 
 
+def bind(function: Any, original: Any) -> bool:
+    """Give a function of another library the rule of its namesake; False if that has none."""
+    fill()
+    rule = _RULES.get(original)
+    if rule is not None:
+        _RULES[function] = rule
+    return rule is not None
+
+
 def _join_within(target: Any, function: Any, arrays: Any, axis: Any = 0, **kwargs: Any) -> bool:
     """Join parts of the target in it, one after the other as NumPy does: what was overwritten first is read as it is.
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from ndual._core._dual import Facts, Site, forget_swaps, looked
 from ndual.config import settings
-from ndual.frontend import creation, dispatch, foreign, interpolants, routines, solvers, sparse
+from ndual.frontend import creation, devices, dispatch, foreign, interpolants, routines, solvers, sparse
 from ndual.frontend._gate import OPEN, Gate, Stand, TypeGate, is_library, type_gate
 from ndual.frontend.proof import DISPATCHED, Proof
 from ndual.rules import elementwise, refused, registry
@@ -121,7 +121,13 @@ class Room:
     def prove(self, function: Any) -> Proof:
         """A fresh proof for a function."""
         self.refresh(())
-        return Proof(function, self.gate_of, self.lists_of, self.place)
+        proof = Proof(function, self.gate_of, self.lists_of, self.place)
+        if not proof.known and "scipy" in sys.modules:
+            registry.load_parts(sys.modules["scipy"])
+        if len(sys.modules) != self.modules:  # parts of SciPy that the function names, or might
+            self.refresh(())
+            proof = Proof(function, self.gate_of, self.lists_of, self.place)
+        return proof
 
     def place(self, scope: Any, name: str | None, original: Any, gate: Any) -> Site | None:
         """The site at a place, the same object for all who ask for it; None where a gate stays."""
@@ -170,6 +176,7 @@ class Room:
         """Bring gates and sites up to date with the modules that are loaded and with the given namespaces."""
         if len(sys.modules) != self.modules:
             modules = dict(sys.modules)
+            devices.load()
             self._make_gates()
             sparse.install()
             for name, module in modules.items():
@@ -200,8 +207,16 @@ class Room:
                 self._gates[id(function)] = Gate(function, handler, iterates=True)
             self._named(dotted, function)
 
+    def _make_device_gates(self) -> None:
+        """Gates for the functions of array libraries on devices."""
+        for dotted, function, handler, makes in devices.functions():
+            if id(function) not in self._gates:
+                self._gates[id(function)] = Gate(function, handler, makes)
+            self._named(dotted, function)
+
     def _make_gates(self) -> None:
         self._make_routine_gates()
+        self._make_device_gates()
         rows = (dotted for row in elementwise.TABLE.values() for dotted in names_of(row.serves))
         others = (*refused.REFUSED, *creation.EVERYWHERE, *interpolants.FUNCTIONS)
         for dotted in (*registry.RULES, *creation.NAMES, *rows, *others):

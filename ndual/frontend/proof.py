@@ -19,6 +19,7 @@ import numpy as np
 
 from ndual import _core
 from ndual._core._dual import Site
+from ndual.frontend import devices
 from ndual.frontend._gate import Gate, TypeGate, is_library
 from ndual.frontend.routines import is_routine
 
@@ -40,6 +41,7 @@ BINARY_OP = dis.opmap.get("BINARY_OP", -1)
 # Instructions that load by name. The lowest bit of the argument of LOAD_GLOBAL says that what this and the LOAD_ATTR
 # right behind it give is called; from Python 3.12 on LOAD_ATTR has a bit of its own.
 LOAD_GLOBAL, LOAD_ATTR, LOAD_NAME = (dis.opmap[name] for name in ("LOAD_GLOBAL", "LOAD_ATTR", "LOAD_NAME"))
+ATTRIBUTES = frozenset(code for name, code in dis.opmap.items() if name in ("LOAD_ATTR", "LOAD_METHOD"))
 ATTR_MARKED = sys.version_info >= (3, 12)
 EXTENDED = dis.opmap["EXTENDED_ARG"]
 PASSED = (EXTENDED, dis.opmap.get("CACHE", 0))
@@ -54,7 +56,9 @@ SHAPED = (np.zeros, np.ones, np.empty, np.eye, np.identity, np.tri)
 # They take arrays, and NumPy hands over those that are duals, as all are that come from the arguments.
 LIKE = (np.zeros_like, np.ones_like, np.empty_like, np.copy)
 WRITER_NAMES = """
-__setitem__ at copyto fill fill_diagonal itemset nan_to_num out overwrite_a overwrite_b overwrite_c overwrite_x
+__iadd__ __iand__ __ifloordiv__ __ilshift__ __imatmul__ __imod__ __imul__ __ior__ __ipow__ __irshift__ __isub__
+__itruediv__ __ixor__ __setitem__ at copyto fill fill_diagonal itemset nan_to_num out overwrite_a overwrite_b
+overwrite_c overwrite_x
 overwrite_y partition permuted place put put_along_axis putmask resize setfield setflags setitem shuffle sort
 """
 WRITERS = frozenset(WRITER_NAMES.split())
@@ -93,10 +97,14 @@ class Proof:
         self._values: set[str] = set()  # names that are not called on the spot
         self._site = site
         self._seen: set[Any] = set()
+        self._names: set[str] = set()
+        self._handed: list[types.ModuleType] = []  # modules that are more than the owners of an attribute
         if type(function) is types.FunctionType:
             self._function(function)
         else:
             self._value(function, (), None)
+        for module in self._handed:  # whoever got it may take any of the names from it
+            self._module(module, tuple(sorted(self._names)))
         if not self.known:
             self.random = self.writes = True
         if self.writes:
@@ -148,6 +156,8 @@ class Proof:
             else:
                 self.facts.append((cell, None, _original(content)))
                 self._value(content, f.__code__.co_names, (cell, None))
+                if isinstance(content, types.ModuleType):
+                    self._handed.append(content)
         for key, default in (f.__kwdefaults__ or {}).items():
             self._value(default, f.__code__.co_names, (f.__kwdefaults__, key))
         defaults = f.__defaults__ or ()
@@ -162,6 +172,7 @@ class Proof:
 
     def _code(self, code: types.CodeType, scope: dict[str, Any]) -> None:
         steps = code.co_code
+        self._names.update(code.co_names)
         self._values |= _values(code)
         if not FORBIDDEN.isdisjoint(steps[::2]):
             self._fail()
@@ -172,8 +183,11 @@ class Proof:
             self.writes |= any(
                 step == BINARY_OP and arg >= 13 for step, arg in zip(steps[::2], steps[1::2], strict=True)
             )
+        loose = _alone(code)
         for name in code.co_names:
             value = scope.get(name, MISSING)
+            if name in loose and isinstance(value, types.ModuleType):
+                self._handed.append(value)
             # None stands for a missing name; a name bound to None is never a reason for a gate.
             self.facts.append((scope, name, None if value is MISSING else _original(value)))
             if value is not MISSING:
@@ -206,6 +220,8 @@ class Proof:
                 self._fail()  # the call of what it makes is in no namespace
         elif kind is Gate or kind is TypeGate:
             self._fail()
+        elif kind in devices.UFUNCS:
+            return
         elif isinstance(value, np.ufunc) or kind is DISPATCHED:
             if place is not None:
                 self._open.append((place, value))
@@ -274,7 +290,11 @@ class Proof:
             if value is MISSING and lazy and name.partition(".")[0] != "numpy":
                 # A lazy module (SciPy's top level is one) may produce the attribute when asked for it.
                 if name != "scipy" or attribute in dir(module):
-                    self._fail()
+                    part = getattr(module, attribute, None) if name == "scipy" else None
+                    if isinstance(part, types.ModuleType):
+                        self._module(part, names)
+                    else:
+                        self._fail()
             elif value is not MISSING:
                 self.facts.append((scope, attribute, _original(value)))
                 self._value(value, names, (scope, attribute))
@@ -301,6 +321,26 @@ def _values(code: types.CodeType) -> set[str]:
             last, call = code.co_names[number], 0
         else:
             last = None
+    return found
+
+
+def _alone(code: types.CodeType) -> set[str]:
+    """The global names whose objects code takes for more than their attributes: ``f(np, x)``, ``xp = np``."""
+    found = set()
+    extended = 0
+    last = None
+    for step, arg in zip(code.co_code[::2], code.co_code[1::2], strict=True):
+        number = extended | arg
+        extended = number << 8 if step == EXTENDED else 0
+        if step in PASSED:
+            continue
+        if last is not None and step not in ATTRIBUTES:
+            found.add(last)
+        last = None
+        if step == LOAD_GLOBAL:
+            last = code.co_names[number >> 1]
+        elif step == LOAD_NAME:
+            last = code.co_names[number]
     return found
 
 

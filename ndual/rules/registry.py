@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from types import ModuleType
 from typing import Any
 
 from ndual.errors import NoRuleError
@@ -283,11 +284,19 @@ def lookup(dotted: str) -> Any:
         found = sys.modules.get(".".join(parts[:cut]))
         if found is not None:
             for part in parts[cut:]:
-                found = getattr(found, part, None)
+                # A module that imports its parts when they are asked for is not asked.
+                found = vars(found).get(part) if isinstance(found, ModuleType) else getattr(found, part, None)
                 if found is None:
                     return None
             return found
     return None
+
+
+def load_parts(module: ModuleType) -> None:
+    """Import the parts with rules of a library that imports its parts when they are asked for, as SciPy does."""
+    name = module.__name__
+    for part in {dotted.split(".")[1] for dotted in RULES if dotted.startswith(f"{name}.")} & set(dir(module)):
+        getattr(module, part)
 
 
 def resolve(root: str) -> dict[Any, Rule]:

@@ -111,10 +111,8 @@ def _rank_of_repeats(xp: Any, flat: Any) -> Any:
     """How often each position has come before, in order."""
     order = xp.argsort(flat, kind="stable")
     ordered = flat[order]
-    fresh = xp.concatenate((xp.ones(1, bool), ordered[1:] != ordered[:-1]))
-    begin = xp.maximum.accumulate(xp.where(fresh, xp.arange(flat.size), 0))
     rank = xp.empty(flat.size, int)
-    rank[order] = xp.arange(flat.size) - begin
+    rank[order] = xp.arange(flat.size) - xp.searchsorted(ordered, ordered)
     return rank
 
 

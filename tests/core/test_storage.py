@@ -1,160 +1,18 @@
-"""A memory that the host cannot read: what the core does must go through the storage protocol alone."""
+"""Duals of a memory that the host cannot read: what the core does must go through the storage protocol alone."""
 
 from __future__ import annotations
 
-import itertools
+import random
 
 import numpy as np
 import pytest
+from fake_device import Device, FakeStorage, Namespace, outside
 
 import ndual
 from ndual import _core
-from ndual._core.storage import Storage
 from ndual.rules.elementwise import TABLE
 
 WIDTH = 3
-
-
-class Device:
-    """An array without buffer, interface or __array__: out of reach of the host, but for NumPy's two protocols."""
-
-    __hash__ = None
-
-    def __init__(self, hidden):
-        self._hidden = hidden
-
-    def __array_ufunc__(self, ufunc, method, *args, **kwargs):
-        return calling(getattr(ufunc, method))(*args, **kwargs)
-
-    def __array_function__(self, function, types, args, kwargs):
-        return calling(function)(*args, **kwargs)
-
-    def __array__(self, *args, **kwargs):
-        raise TypeError("device memory was read by the host")
-
-    def __float__(self):
-        return float(self._hidden)
-
-    def __int__(self):
-        return int(self._hidden)
-
-    def __bool__(self):
-        return bool(self._hidden)
-
-    def __len__(self):
-        return len(self._hidden)
-
-    def __getattr__(self, name):
-        if name.startswith("__"):
-            raise AttributeError(name)
-        found = getattr(self._hidden, name)
-        return calling(found) if callable(found) else inside(found)
-
-    def __getitem__(self, index):
-        return inside(self._hidden[outside(index)])
-
-    def __setitem__(self, index, value):
-        if isinstance(value, np.ndarray) and value.ndim:
-            raise TypeError("a host array was stored into device memory")
-        self._hidden[outside(index)] = outside(value)
-
-    @property
-    def device(self):
-        return "fake"
-
-
-def _operator(name):
-    def method(self, *others):
-        if any(isinstance(other, np.ndarray) and other.ndim for other in others):
-            return NotImplemented
-        result = getattr(self._hidden, name)(*map(outside, others))
-        if result is NotImplemented:
-            return result
-        return self if name.startswith("__i") and name != "__invert__" else inside(result)
-
-    return method
-
-
-OPERATORS = (
-    "add sub mul truediv floordiv mod pow matmul radd rsub rmul rtruediv rfloordiv rmod rpow rmatmul iadd isub imul "
-    "itruediv neg pos abs invert and or lt le gt ge eq ne"
-)
-for _name in OPERATORS.split():
-    setattr(Device, f"__{_name}__", _operator(f"__{_name}__"))
-
-
-def inside(obj):
-    """Arrays of the host as arrays of the device, in whatever they are nested."""
-    if isinstance(obj, np.ndarray | np.generic) and not isinstance(obj, np.bool_):
-        return Device(np.asarray(obj))
-    if isinstance(obj, tuple) and hasattr(obj, "_fields"):
-        return type(obj)(*map(inside, obj))
-    if isinstance(obj, tuple | list):
-        return type(obj)(map(inside, obj))
-    return obj
-
-
-def outside(obj):
-    if isinstance(obj, Device):
-        return obj._hidden
-    if isinstance(obj, tuple | list):
-        return type(obj)(map(outside, obj))
-    if isinstance(obj, dict):
-        return {key: outside(value) for key, value in obj.items()}
-    return obj
-
-
-def on_host(obj):
-    if _core.is_dual(obj):
-        return False
-    if isinstance(obj, tuple | list):
-        return any(map(on_host, obj))
-    return isinstance(obj, np.ndarray) and obj.ndim > 0
-
-
-def calling(function):
-    def call(*args, **kwargs):
-        if any(map(_core.is_dual, itertools.chain(args, kwargs.values()))):
-            return function(*args, **kwargs)
-        if any(map(on_host, itertools.chain(args, kwargs.values()))):
-            raise TypeError(f"{function} of the device was called on a host array")
-        return inside(function(*outside(args), **outside(kwargs)))
-
-    return call
-
-
-class Namespace:
-    """NumPy for device arrays."""
-
-    ndarray = Device
-    __name__ = "fake"
-
-    def __init__(self, module=np):
-        self._module = module
-
-    def __getattr__(self, name):
-        found = getattr(self._module, name)
-        if isinstance(found, type) or not callable(found):
-            return Namespace(found) if type(found) is type(np) else found
-        return calling(found)
-
-    @staticmethod
-    def asarray(obj, dtype=None):
-        return obj if isinstance(obj, Device) and dtype is None else inside(np.asarray(outside(obj), dtype))
-
-
-class FakeStorage(Storage):
-    """Its own functions for the special ones too, as a device has them."""
-
-    def function(self, dotted):
-        return calling(_public(dotted))
-
-
-def _public(dotted):
-    import importlib
-
-    module, _, name = dotted.rpartition(".")
-    return getattr(importlib.import_module(module), name)
 
 
 @pytest.fixture
@@ -198,8 +56,6 @@ NUMPY_ROWS = [name for name, row in TABLE.items() if row.serves[0].startswith("n
 @pytest.mark.parametrize("name", NUMPY_ROWS)
 def test_rows(pair, name):
     row = TABLE[name]
-    import random
-
     draw = random.Random(name)
     points = [np.array(domain.sample(draw, 6)) for domain in row.domain]
     hosts, devices = [], []

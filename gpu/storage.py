@@ -1,0 +1,193 @@
+"""CuPy's memory as a storage of the core: the rows of the table run as generated kernels where they can."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cupy
+import cupyx
+import numpy as np
+
+from ndual._core.storage import Storage, chosen
+from ndual.errors import NdualError, NoRuleError
+from ndual.gpu.layout import Layout
+from ndual.gpu.namespace import NAMESPACE, counterpart
+from ndual.gpu.source import BLOCK, UNROLL, forward, pullback, reads
+
+__all__ = ["CupyStorage"]
+
+ARRAY = cupy.ndarray
+CTYPES = {"d": "double", "f": "float"}
+# Threads of a block, and cells of one.
+SHARES = {char: (BLOCK[ctype], BLOCK[ctype] * UNROLL[ctype]) for char, ctype in CTYPES.items()}
+GRID = 2**31 - 1
+NONE = (None,) * 3
+
+
+class CupyStorage(Storage):
+    """Arrays of CuPy. What has no kernel is evaluated in its NumPy form, by CuPy's own functions."""
+
+    def __init__(self) -> None:
+        super().__init__(NAMESPACE)
+        self._kernels: dict[Any, Any] = {}
+
+    def owns(self, array: Any) -> bool:
+        """Whether `array` is CuPy's."""
+        return isinstance(array, cupy.ndarray)
+
+    def host(self, array: Any) -> Any:
+        """A copy in host memory."""
+        return cupy.asnumpy(array)
+
+    def address(self, array: Any) -> int:
+        """The address on its device."""
+        return int(array.data.ptr)
+
+    def mirror(
+        self, cells: Any, offset: int, shape: tuple[int, ...], strides: tuple[int, ...], dtype: Any
+    ) -> Any:  # fmt: skip
+        """As :meth:`Storage.mirror`."""
+        return cupy.ndarray(shape, dtype, cells.data + offset, strides)
+
+    def add_at(self, array: Any, index: Any, values: Any) -> None:
+        """As :meth:`Storage.add_at`."""
+        cupyx.scatter_add(array, index, values)
+
+    def function(self, dotted: str) -> Any:
+        """CuPy's function for a public name of NumPy or SciPy."""
+        if dotted == "numpy.where":
+            return chosen(cupy.where)
+        module, _, name = dotted.rpartition(".")
+        found = getattr(NAMESPACE, name, None) if module == "numpy" else counterpart(dotted)
+        if found is None:
+            raise NoRuleError(
+                f"expected a function that CuPy has; got {dotted}. Move the array to the host: cupy.asnumpy(x)"
+            )
+        return found
+
+    def launch(
+        self, row: Any, ufunc: Any, values: list[Any], lanes: list[Any], width: int, dtype: Any
+    ) -> tuple[Any, Any]:
+        """As :meth:`Storage.launch`, in one kernel."""
+        found = self._forward(row, values, lanes, width) if dtype is None else None
+        return super().launch(row, ufunc, values, lanes, width, dtype) if found is None else found
+
+    def value(self, row: Any, ufunc: Any, values: list[Any], dtype: Any) -> Any:
+        """As :meth:`Storage.value`, in a kernel that reaches the bandwidth of the device."""
+        found = self._forward(row, values, NONE[: len(values)], 0) if dtype is None else None
+        return super().value(row, ufunc, values, dtype) if found is None else found[0]
+
+    def pull_all(self, row: Any, ufunc: Any, values: list[Any], value: Any, wanted: list[bool], w: Any) -> list[Any]:
+        """As :meth:`Storage.pull_all`, in one kernel."""
+        found = self._pullback(row, values, value, tuple(wanted), w)
+        return super().pull_all(row, ufunc, values, value, wanted, w) if found is None else found
+
+    def _forward(self, row: Any, values: list[Any], lanes: Any, width: int) -> Any:
+        """Value and lanes by the kernel of the row; None if it has none for these operands."""
+        facts = common(values)
+        if facts is None:
+            return None
+        kind, shape, strided = facts
+        active = False
+        arrays = values
+        for i, t in enumerate(lanes):
+            if t is not None:
+                active = True
+                if t.strides[1:] != arrays[i].strides:
+                    arrays, lanes = list(arrays), list(lanes)
+                    arrays[i], lanes[i] = cupy.ascontiguousarray(arrays[i]), cupy.ascontiguousarray(t)
+        letters = "".join(
+            ["s" if type(x) is not ARRAY else "c" if t is None else "d" for x, t in zip(arrays, lanes, strict=True)]
+        )
+        count = width if active else 0
+        key = "forward", row.name, kind.char, letters, strided, count
+        kernel = self._kernel(key, forward, row, letters, strided, count)
+        if kernel is None:
+            return None
+        y = ARRAY(shape, kind)
+        dy = ARRAY((width, *shape), kind) if active else None
+        arguments: list[Any] = []
+        for x, t in zip(arrays, lanes, strict=True):
+            arguments.append(x if type(x) is ARRAY else kind.type(x))
+            if t is not None:
+                arguments += (t, t.strides[0] // kind.itemsize if width > 1 else 0)
+        arguments += (y, y if dy is None else dy)
+        self._run(kernel, kind, arguments, y.size, Layout(shape, arrays) if strided else None)
+        if dy is None and width:
+            dy = cupy.zeros((width, *shape), kind)
+        return y, dy
+
+    def _pullback(self, row: Any, values: list[Any], value: Any, wanted: tuple[bool, ...], w: Any) -> Any:
+        """The cotangents by the kernel of the row; None if it has none for these operands."""
+        names = reads(row, wanted)
+        given = [x if on else None for x, on in zip((*values, value), names, strict=True)]
+        facts = common([x for x in given if x is not None] + [w])
+        if facts is None or type(w) is not ARRAY:
+            return None
+        kind, shape, strided = facts
+        # The cotangent of a sum is one number everywhere.
+        uniform = w.size > 1 and not any(w.strides)
+        if uniform:
+            strided = any(type(x) is ARRAY and (x.shape != shape or not x._c_contiguous) for x in given)
+        letters = "".join(["-" if x is None else "a" if type(x) is ARRAY else "s" for x in given])
+        letters += "u" if uniform else "a"
+        key = "pullback", row.name, kind.char, letters, wanted, strided
+        kernel = self._kernel(key, pullback, row, letters, strided, wanted)
+        if kernel is None:
+            return None
+        found: list[Any] = [ARRAY(w.shape, kind) if on else None for on in wanted]
+        operands = [*given, w]
+        arguments = [x if type(x) is ARRAY else kind.type(x) for x in operands if x is not None]
+        arguments += [g for g in found if g is not None]
+        self._run(kernel, kind, arguments, w.size, Layout(shape, operands) if strided else None)
+        return found
+
+    def _kernel(self, key: Any, source: Any, row: Any, *options: Any) -> Any:
+        """The compiled kernel, None if the row has none; CuPy keeps what it compiles on disk."""
+        try:
+            return self._kernels[key]
+        except KeyError:
+            text = source(row, CTYPES[key[2]], *options)
+            kernel = None if text is None else cupy.RawKernel(text, f"ndual_{key[0]}", options=("-std=c++17",))
+            self._kernels[key] = kernel
+            return kernel
+
+    @staticmethod
+    def _run(kernel: Any, kind: Any, arguments: list[Any], n: int, layout: Layout | None) -> None:
+        if n == 0:
+            return
+        block, share = SHARES[kind.char]
+        if layout is not None:
+            arguments.append(layout.words)
+        arguments.append(n)
+        kernel((min(-(-n // share), GRID),), (block,), tuple(arguments))
+
+
+def common(operands: list[Any]) -> tuple[Any, tuple[int, ...], bool] | None:
+    """The dtype of a launch, the shape of its result, and whether cells lie otherwise than side by side.
+
+    None where the operands are of several types, or of one that has no kernels.
+    """
+    kind = None
+    shape: tuple[int, ...] = ()
+    device = 0
+    strided = False
+    for x in operands:
+        if type(x) is ARRAY:
+            if kind is None:
+                kind, shape, device = x.dtype, x.shape, x.data.device_id
+            else:
+                if x.data.device_id != device:
+                    raise NdualError(
+                        f"expected operands on one device; got devices {device} and {x.data.device_id}. "
+                        "Move one of them: with cupy.cuda.Device(i): y = cupy.asarray(x)"
+                    )
+                if x.dtype != kind:
+                    return None
+                if x.shape != shape:
+                    strided = True
+                    shape = np.broadcast_shapes(shape, x.shape)
+            strided = strided or not x._c_contiguous
+        elif type(x) is not float and type(x) is not int:
+            return None
+    return None if kind is None or kind.char not in CTYPES else (kind, shape, strided)

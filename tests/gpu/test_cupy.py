@@ -1,0 +1,223 @@
+"""Code written with CuPy, unmodified."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import ndual
+
+MODES = ["forward", "reverse"]
+
+
+def equal(found, expected, rtol=1e-12):
+    import cupy as cp
+
+    np.testing.assert_allclose(cp.asnumpy(found), expected, rtol=rtol, atol=1e-14)
+
+
+def both(f, x, **options):
+    """The gradient in both modes, which must agree."""
+    found = [ndual.grad(f, mode=mode, **options)(x) for mode in MODES]
+    equal(found[0], found[1].get())
+    return found[1]
+
+
+def test_a_sum_of_cosines(device):
+    cp = device
+    x = cp.array([0.0, math.pi / 2])
+    for mode in MODES:
+        value, gradient = ndual.value_and_grad(lambda x: cp.sum(cp.cos(x)), mode=mode)(x)
+        equal(value, 1.0)
+        equal(gradient, [0.0, -1.0])
+
+
+def test_gather_with_repeats(device):
+    cp = device
+    weights = cp.array([1.0, 2.0, 3.0, 4.0])
+    equal(both(lambda x: cp.sum(x[[0, 2, 0, 3]] * weights), cp.array([1.0, 2.0, 3.0, 4.0])), [4, 0, 2, 4])
+    index = cp.array([0, 2, 0, 3])
+    equal(both(lambda x: cp.sum(x[index] * weights), cp.array([1.0, 2.0, 3.0, 4.0])), [4, 0, 2, 4])
+    equal(both(lambda x: cp.sum(cp.take(x, index) * weights), cp.array([1.0, 2.0, 3.0, 4.0])), [4, 0, 2, 4])
+
+
+def test_prod_with_a_zero(device):
+    cp = device
+    equal(both(lambda x: cp.prod(x), cp.array([2.0, 0.0, 3.0])), [0, 6, 0])
+
+
+@pytest.mark.parametrize("axis", [-1, None])
+def test_concatenate_three(device, axis):
+    cp = device
+    others = [cp.arange(4).reshape(2, 2), cp.ones((2, 2), bool), cp.ones((2, 2), cp.float16)]
+    x = cp.arange(4.0).reshape(2, 2)
+    for other in others:
+
+        def f(x, other=other):
+            joined = cp.concatenate([x, other, x * x], axis=axis)
+            return cp.sum(joined * cp.arange(12.0).reshape(joined.shape))
+
+        weights = np.arange(12.0).reshape((2, 6) if axis == -1 else (12,))
+        first = weights[:, :2] if axis == -1 else weights[:4].reshape(2, 2)
+        last = weights[:, 4:] if axis == -1 else weights[8:].reshape(2, 2)
+        equal(both(f, x), first + last * 2 * np.arange(4.0).reshape(2, 2))
+
+
+def test_stacks(device):
+    cp = device
+    x = cp.arange(1.0, 5.0)
+    w = cp.arange(12.0).reshape(3, 4)
+    equal(both(lambda x: cp.sum(cp.vstack([x, 2 * x, x]) * w), x), (w[0] + 2 * w[1] + w[2]).get())
+    equal(both(lambda x: cp.sum(cp.hstack([x, 2 * x, x]) * w.ravel()), x), (w[0] + 2 * w[1] + w[2]).get())
+    equal(both(lambda x: cp.sum(cp.stack([x, 2 * x, x]) * w), x), (w[0] + 2 * w[1] + w[2]).get())
+
+
+def test_transpose_axes(device):
+    cp = device
+    x = cp.arange(24.0).reshape(2, 3, 4)
+    w = cp.arange(24.0).reshape(4, 2, 3)
+    equal(both(lambda x: cp.sum(cp.transpose(x, (2, 0, 1)) * w), x), w.get().transpose(1, 2, 0))
+
+
+def test_mixed_operands_are_refused(device):
+    cp = device
+    x, host = cp.ones(3), np.ones(3)
+    for mode in MODES:
+        with pytest.raises(TypeError, match=r"argument 0\[1\].*host memory"):
+            ndual.grad(lambda x: cp.sum(cp.concatenate([x, host])), mode=mode)(x)
+    assert np.concatenate([host, host]).shape == (6,)
+
+
+def test_writes_of_duals_into_plain_arrays(device):
+    cp = device
+    x = cp.ones(3)
+
+    def adds(x):
+        out = cp.zeros(3)
+        out += x * 2
+        return cp.sum(out)
+
+    def writes(x):
+        out = cp.zeros(3)
+        cp.multiply(x, 2.0, out=out)
+        out[0] = x[1] * x[2]
+        return cp.sum(out)
+
+    equal(both(adds, x), [2, 2, 2])
+    equal(both(writes, x), [0, 3, 3])
+    outside = cp.zeros(3)
+    for mode in MODES:
+        for lose in (
+            lambda x: cp.sum(outside.__iadd__(x)),
+            lambda x: cp.sum(cp.add(x, 1.0, out=outside)),
+            lambda x: outside.__setitem__(0, x[0]),
+        ):
+            with pytest.raises((ndual.NdualError, TypeError)):
+                ndual.grad(lose, mode=mode)(x)
+
+
+LINALG = {
+    "cholesky": lambda xp, a: xp.sum(xp.log(xp.diag(xp.linalg.cholesky(a)))),
+    "solve": lambda xp, a: xp.sum(xp.linalg.solve(a, a[0])),
+    "inv": lambda xp, a: xp.sum(xp.linalg.inv(a) ** 2),
+    "slogdet": lambda xp, a: xp.linalg.slogdet(a)[1],
+    "det": lambda xp, a: xp.linalg.det(a),
+    "eigh": lambda xp, a: xp.sum(xp.linalg.eigh(a)[0] ** 3),
+    "svd": lambda xp, a: xp.sum(xp.linalg.svd(a, full_matrices=False)[1] ** 3),
+    "qr": lambda xp, a: xp.sum(xp.abs(xp.linalg.qr(a)[1])),
+    "norm": lambda xp, a: xp.linalg.norm(a),
+    "einsum": lambda xp, a: xp.sum(xp.einsum("ij,jk->ik", a, a) ** 2),
+    "tensordot": lambda xp, a: xp.sum(xp.tensordot(a, a, axes=([0], [1])) ** 2),
+    "trace": lambda xp, a: xp.trace(a @ a),
+    "dot": lambda xp, a: xp.sum(xp.dot(a, a[0]) ** 2),
+    "kron": lambda xp, a: xp.sum(xp.kron(a, a) ** 2),
+}
+
+
+@pytest.mark.parametrize("name", LINALG)
+def test_linear_algebra(device, name):
+    cp = device
+    f = LINALG[name]
+    a = cp.array([[4.0, 1.0, 0.5], [1.0, 3.0, 0.25], [0.5, 0.25, 2.0]])
+    expected = ndual.grad(lambda a: f(np, a))(a.get())
+    found = both(lambda a: f(cp, a), a)
+    np.testing.assert_allclose(found.get(), expected, rtol=1e-10, atol=1e-12)
+    second = ndual.hessian(lambda a: f(cp, a))(a)
+    np.testing.assert_allclose(second.get(), ndual.hessian(lambda a: f(np, a))(a.get()), rtol=1e-9, atol=1e-10)
+
+
+def test_special_functions(device):
+    cp = device
+    import cupyx.scipy.special as special
+    import scipy.special
+
+    x = cp.linspace(0.2, 2.0, 7)
+    for name in ("erf", "gammaln", "digamma", "expit", "ndtr", "j0"):
+        g, h = getattr(special, name), getattr(scipy.special, name)
+        expected = ndual.grad(lambda x, h=h: np.sum(h(x)))(x.get())
+        equal(both(lambda x, g=g: cp.sum(g(x)), x), expected, 1e-10)
+
+
+def test_fft(device):
+    cp = device
+    x = cp.arange(8.0)
+    expected = ndual.grad(lambda x: np.sum(abs(np.fft.rfft(x)) ** 2))(x.get())
+    equal(both(lambda x: cp.sum(abs(cp.fft.rfft(x)) ** 2), x), expected)
+
+
+def test_layouts(device):
+    cp = device
+    base = cp.arange(1.0, 25.0).reshape(4, 6) / 10
+    for x in (base, base[::2], base.T, base[:, ::-1], base[1:2], base[:0], base[0, 0], base[None, :, None]):
+        for dtype in ("f4", "f8"):
+            y = x.astype(dtype) if dtype == "f4" else x
+            expected = np.cos(y.get()) * y.get() + np.sin(y.get())
+            for mode in MODES:
+                found = ndual.grad(lambda x: cp.sum(cp.sin(x) * x), mode=mode)(y)
+                assert found.dtype == dtype
+                equal(found, expected, 1e-12 if dtype == "f8" else 1e-5)
+
+
+def test_isinstance_and_methods(device):
+    cp = device
+
+    def f(x):
+        assert isinstance(x, cp.ndarray)
+        y = x.reshape(2, 2).T.copy().ravel()
+        return (y.sum() + y.mean() + y.max() - y.min()) * y.dot(y)
+
+    def host(x):
+        return (x.sum() + x.mean() + x.max() - x.min()) * x.dot(x)
+
+    x = cp.array([1.0, 2.0, 3.0, 5.0])
+    equal(both(f, x), ndual.grad(host)(x.get()))
+
+
+def test_moves_between_memories(device):
+    cp = device
+    x = cp.array([1.0, 2.0, 3.0])
+    equal(both(lambda x: cp.sum(cp.asarray(np.sin(x.get()))), x), np.cos(x.get()))
+    found = ndual.grad(lambda a: cp.sum(cp.sin(cp.asarray(a))))(x.get())
+    np.testing.assert_allclose(found, np.cos(x.get()))
+
+
+def test_unknown_kernels_raise(device):
+    cp = device
+    kernel = cp.ElementwiseKernel("float64 x", "float64 y", "y = x * x", "squares")
+    for mode in MODES:
+        with pytest.raises(ndual.NoRuleError, match="squares"):
+            ndual.grad(lambda x: cp.sum(kernel(x)), mode=mode)(cp.ones(3))
+
+
+def test_memory_returns(device):
+    cp = device
+    x = cp.linspace(0.0, 1.0, 1000)
+    gradient = ndual.grad(lambda x: cp.sum(cp.sin(cp.cos(cp.exp(x)))))
+    gradient(x)
+    pool = cp.get_default_memory_pool()
+    before = pool.used_bytes()
+    for _ in range(200):
+        gradient(x)
+    assert pool.used_bytes() == before

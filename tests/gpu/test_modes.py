@@ -1,0 +1,187 @@
+"""Derivatives of functions of arrays on a device, in both modes and of second order, are those of the host."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import ndual
+
+X = np.arange(1.0, 13.0).reshape(3, 4) / 4
+V = np.linspace(0.3, 1.4, 5)
+
+
+def shifted(x):
+    y = x.ravel() * 1.0
+    y[1:] = y[:-1] * 2
+    y[1:] = y[:-1]
+    return np.sum(y * y)
+
+
+def scattered(x):
+    y = x * 1.0
+    y[[0, 0, 2]] = x[[0, 1, 2]]
+    return np.sum(y * y)
+
+
+def masked(x):
+    y = x * 1.0
+    y[x > 1] = 0.0
+    return np.sum(y * y)
+
+
+def row_of_row(x):
+    y = x.copy()
+    y[0] = y[1] * 2
+    return np.sum(y * y)
+
+
+def in_place(x):
+    y = x * 1.0
+    y *= x
+    y[1:] *= 3.0
+    return np.sum(y**3)
+
+
+def argument(x):
+    x[1:] *= 3.0
+    return np.sum(x**3)
+
+
+def buffer(x):
+    z = np.zeros_like(x)
+    view = z[1:]
+    z[0] = x[0] ** 2
+    view[0] = x[1] * x[0]
+    return np.sum(z * x)
+
+
+FUNCTIONS = {
+    "sin": lambda x: np.sum(np.sin(x)),
+    "chain": lambda x: np.sum(np.sin(np.cos(np.exp(x)))),
+    "polynomial": lambda x: np.sum(x * x + 2 * x - 1 / x),
+    "cells": lambda x: np.sum(x[0] * x[1]) + x[2, 3] * x[0, 0],
+    "gather": lambda x: np.sum(x[[0, 2, 0]] * np.sum(x)),
+    "views": lambda x: np.sum(np.outer(x.reshape(-1), x.T.ravel()) ** 2),
+    "matmul": lambda x: np.sum((x @ x.T) ** 2),
+    "concatenate": lambda x: np.sum(np.concatenate([x, x * 2, x.T.reshape(3, 4)], axis=1) ** 2),
+    "extremes": lambda x: np.sum(np.max(x, axis=1) * np.min(x)),
+    "cumsum": lambda x: np.sum(np.cumsum(x, axis=1) ** 2),
+    "prod": lambda x: np.prod(x),
+    "statistics": lambda x: np.var(x) + np.mean(x, axis=0)[1],
+    "where": lambda x: np.sum(np.where(x > 1, x * x, x)),
+    "sort": lambda x: np.sum(np.sort(x[::-1], axis=0) ** 2),
+    "solve": lambda x: np.sum(np.linalg.solve(np.sin(x[:, :3]) + 4 * np.cos(x[:, 1:] * x[:, 1:]), x[:, 3])),
+    "einsum": lambda x: np.sum(np.einsum("ij,kj->ik", x, x) ** 2),
+    "norm": lambda x: np.linalg.norm(x),
+    "broadcast": lambda x: np.sum(x * x[0] + x[:, :1]),
+    "shifted": shifted,
+    "scattered": scattered,
+    "masked": masked,
+    "row_of_row": row_of_row,
+    "in_place": in_place,
+    "argument": argument,
+    "buffer": buffer,
+}
+
+
+@pytest.mark.parametrize("mode", ["forward", "reverse"])
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_gradients(memory, name, mode):
+    if name == "scattered" and memory.xp.__name__ == "cupy":
+        pytest.skip("which of several writes to one cell counts, CuPy does not say")
+    f = FUNCTIONS[name]
+    given = memory.array(X)
+    value, gradient = ndual.value_and_grad(f, mode=mode)(given)
+    expected, reference = ndual.value_and_grad(f, mode=mode)(X.copy())
+    assert isinstance(gradient, memory.xp.ndarray)
+    np.testing.assert_allclose(memory.host(value), expected, rtol=1e-12)
+    np.testing.assert_allclose(memory.host(gradient), reference, rtol=1e-12, atol=1e-13)
+    np.testing.assert_array_equal(memory.host(given), X)
+
+
+SECOND = {
+    "sin": lambda x: np.sum(np.sin(x) * x),
+    "prod": np.prod,
+    "cells": lambda x: x[0] * x[1] ** 2 + np.sum(x[[0, 2]]) * x[3],
+    "outer": lambda x: np.sum(np.outer(x, x) @ x),
+    "concatenate": lambda x: np.sum(np.concatenate([x, x * x]) ** 2),
+    "cumsum": lambda x: np.sum(np.cumsum(x) ** 3),
+    "logsumexp": lambda x: np.log(np.sum(np.exp(x))),
+    "var": np.var,
+    "max": lambda x: np.max(x) ** 2 * np.sum(x),
+    "buffer": buffer,
+    "where": lambda x: np.sum(np.where(x > 0.6, x**3, x)),
+    "solve": lambda x: np.sum(np.linalg.solve(np.outer(x, x) + np.diag(x + 1), x)),
+}
+
+
+@pytest.mark.parametrize("mode", ["forward", "reverse"])
+@pytest.mark.parametrize("name", SECOND)
+def test_hessians(memory, name, mode):
+    f = SECOND[name]
+    found = ndual.hessian(f, mode=mode)(memory.array(V))
+    np.testing.assert_allclose(memory.host(found), ndual.hessian(f)(V), rtol=1e-10, atol=1e-12)
+
+
+def test_gradient_of_a_gradient(memory):
+    def outer(x):
+        return np.sum(ndual.grad(SECOND["logsumexp"], mode="reverse")(x) ** 2)
+
+    found = ndual.grad(outer, mode="reverse")(memory.array(V))
+    np.testing.assert_allclose(memory.host(found), ndual.grad(outer)(V), rtol=1e-12)
+
+
+@pytest.mark.parametrize("mode", ["forward", "reverse"])
+def test_numbers_beside_arrays(memory, mode):
+    def f(x, s):
+        return np.sum(np.sin(x * s)) * s
+
+    value, (dx, ds) = ndual.value_and_grad(f, argnums=(0, 1), mode=mode)(memory.array(X), 1.5)
+    expected, (rx, rs) = ndual.value_and_grad(f, argnums=(0, 1), mode=mode)(X, 1.5)
+    np.testing.assert_allclose(memory.host(value), expected)
+    np.testing.assert_allclose(memory.host(dx), rx)
+    assert isinstance(ds, float)
+    assert ds == pytest.approx(rs)
+
+
+@pytest.mark.parametrize("mode", ["forward", "reverse"])
+def test_structures(memory, mode):
+    found = ndual.grad(lambda d: np.sum(d["a"] * d["b"]), mode=mode)({"a": memory.array(X), "b": 2.0})
+    np.testing.assert_array_equal(memory.host(found["a"]), np.full_like(X, 2.0))
+    assert found["b"] == pytest.approx(X.sum())
+
+
+def test_the_other_operators(memory):
+    x = memory.array(V)
+    _, tangent = ndual.jvp(lambda x: x * x, (x,), (memory.array(np.ones(5)),))
+    np.testing.assert_allclose(memory.host(tangent), 2 * V)
+    _value, pullback = ndual.vjp(lambda x: x * x, x)
+    np.testing.assert_allclose(memory.host(pullback(memory.array(V))[0]), 2 * V * V)
+    for mode in ("forward", "reverse"):
+        np.testing.assert_allclose(memory.host(ndual.jacobian(lambda x: x * x, mode=mode)(x)), np.diag(2 * V))
+        prepared = ndual.prepare_gradient(lambda x: np.sum(x * x), x, mode=mode)
+        for k in (1.0, 2.0):
+            np.testing.assert_allclose(memory.host(prepared(memory.array(k * V))[1]), 2 * k * V)
+
+
+@pytest.mark.parametrize("mode", ["forward", "reverse"])
+def test_host_and_device_do_not_mix(memory, mode):
+    with pytest.raises((ndual.NdualError, TypeError), match=r"memory|device"):
+        ndual.grad(lambda x: np.sum(x * X), mode=mode)(memory.array(X))
+
+
+def test_a_prepared_object_is_of_one_memory(memory):
+    prepared = ndual.prepare_gradient(lambda x: np.sum(x * x), memory.array(X))
+    with pytest.raises(ndual.CacheMismatchError, match="array of shape"):
+        prepared(X)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "c8", "c16"])
+@pytest.mark.parametrize("mode", ["forward", "reverse"])
+def test_dtypes(memory, dtype, mode):
+    x = (X + (1j * X[::-1] if dtype[0] == "c" else 0)).astype(dtype)
+    found = ndual.grad(lambda x: np.sum(abs(x * x + np.exp(x))), mode=mode)(memory.array(x))
+    assert found.dtype == dtype
+    reference = ndual.grad(lambda x: np.sum(abs(x * x + np.exp(x))), mode=mode)(x)
+    np.testing.assert_allclose(memory.host(found), reference, rtol=1e-12 if dtype in ("f8", "c16") else 1e-5)
