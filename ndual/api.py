@@ -9,11 +9,12 @@ import functools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from ndual.checks import Argnums, check_argnums, check_forward, check_function, check_mode, name_of
 from ndual.chunk import check_chunk_size
 from ndual.errors import ArgumentTypeError, ArgumentValueError, NdualError
 from ndual.frontend.intercept import cached
 from ndual.outputs import Outputs, describe, lower
-from ndual.plan import Argnums, Plan, check_argnums, check_forward, check_function, check_mode, name_of
+from ndual.plan import Plan
 
 __all__ = ["derivative", "grad", "jacfwd", "jacobian", "jacrev", "jvp", "stop_gradient", "value_and_grad"]
 
@@ -101,7 +102,7 @@ def jvp(
     if not argnums:
         raise ArgumentValueError("jvp expects a tangent for at least one argument; got none. Call f itself")
     plan = Plan(f, tuple(primals), argnums, Outputs("jvp", has_aux), jvp=True)
-    if not has_aux:
+    if not has_aux and plan.flat:
         plan.remember("jvp" if len(argnums) == len(primals) else ("jvp", argnums))
     return plan.run.run(plan.values, plan.tangents(tuple(tangents[i] for i in argnums)))
 
@@ -186,8 +187,9 @@ def _value_and_grad(
         bar = passes_of(progress, operator) if progress else range
         guard = None if kwargs else cached(f)
         known = None if guard is None else guard.plans.get(key)
-        if known is not None and known.run.suits(args):
-            return known.gradient(args, bar, f)
+        given = None if known is None else known.given(f, args)
+        if known is not None and given is not None:
+            return known.gradient(given, bar, f)
         plan = Plan(f, args, chosen, outputs, kwargs=kwargs, chunk_size=chunk_size, mode=mode)
         plan.remember(key)
         return plan.gradient(plan.values, bar)
@@ -294,8 +296,9 @@ def _jacobian(
         bar = passes_of(progress, operator) if progress else range
         guard = None if kwargs else cached(f)
         known = None if guard is None else guard.plans.get(key)
-        if known is not None and known.run.suits(args):
-            value, found = known.jacobian(args, bar, f)
+        given = None if known is None else known.given(f, args)
+        if known is not None and given is not None:
+            value, found = known.jacobian(given, bar, f)
             return (found, value[1]) if has_aux else found
         plan = Plan(f, args, chosen, outputs, kwargs=kwargs, chunk_size=chunk_size, mode=mode)
         plan.refuse_complex()

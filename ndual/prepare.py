@@ -10,10 +10,11 @@ from typing import Any, Self
 
 from ndual._core._dual import Pull, Push
 from ndual.api import passes_of
+from ndual.checks import Argnums, check_argnums, check_forward, check_function, check_mode
 from ndual.chunk import check_chunk_size
 from ndual.errors import ArgumentValueError
 from ndual.outputs import Outputs
-from ndual.plan import Argnums, Plan, check_argnums, check_forward, check_function, check_mode
+from ndual.plan import Plan
 
 __all__ = ["prepare_derivative", "prepare_gradient", "prepare_jacobian"]
 
@@ -101,6 +102,7 @@ def _plan(
         jvp=jvp,
         keep=not copy,
         mode="forward" if jvp else mode,
+        again=True,
     )
 
 

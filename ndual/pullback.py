@@ -12,9 +12,10 @@ import numpy as np
 
 from ndual import _core
 from ndual._core.run import as_lane
+from ndual.checks import check_function, name_of
 from ndual.errors import ArgumentTypeError, ArgumentValueError
 from ndual.outputs import Outputs, describe, leaf_gradient
-from ndual.plan import Plan, check_function, name_of
+from ndual.plan import Plan
 from ndual.structure import ARRAY, Branch, Flat, Leaf, Tree, leaf_of, rebuild, rebuild_gradient
 from ndual.tangents import leaf_count, match
 

@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 
 from ndual.api import _prepare, _value_and_grad, jvp
+from ndual.checks import Argnums, check_function, check_mode, places
 from ndual.errors import ArgumentTypeError, ArgumentValueError
 from ndual.outputs import Outputs
-from ndual.plan import Argnums, Plan, check_function, check_mode, places
+from ndual.plan import Plan
 from ndual.prepare import Prepared
 
 __all__ = ["hessian", "hvp", "prepare_hessian"]
@@ -224,7 +225,7 @@ def prepare_hessian(
         raise ArgumentValueError("prepare_hessian expects example arguments after the function; got none")
     inner = _inner(mode, FEW_INPUTS, example_args, chosen)
     gradient = _gradient(f, chosen, False, inner, chunk_size)
-    plan = Plan(gradient, example_args, chosen, Outputs("hessian"), chunk_size=chunk_size)
+    plan = Plan(gradient, example_args, chosen, Outputs("hessian"), chunk_size=chunk_size, again=True)
     plan.refuse_complex()
     prepared = PreparedHessian(plan)
     prepared.inner = inner

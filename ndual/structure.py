@@ -7,7 +7,7 @@ handled here; nothing runs a function, and the only thing known of a dual is how
 from __future__ import annotations
 
 import enum
-from collections import OrderedDict
+from collections import deque
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +20,7 @@ from ndual.errors import (
     CacheMismatchError,
     UnsupportedDtype,
 )
-from ndual.objects import fields_of, set_fields, shell
+from ndual.objects import empty, extra_of, fields_of, holds_items, quiet, set_fields, setter_of, shell
 
 ARRAY, SCALAR, CONSTANT = 0, 1, 2
 FLOAT_NUMS = frozenset(np.dtype(c).num for c in "efdFD")
@@ -45,6 +45,7 @@ class Leaf:
     dtype: np.dtype[Any] | None
     shape: tuple[int, ...]
     size: int
+    promotes: bool = True  # whether an integer is taken for a float
 
     @property
     def complex(self) -> bool:
@@ -70,7 +71,7 @@ class Leaf:
 
     def admit(self, value: Any) -> Any:
         """The value as this leaf takes it; raises where it does not fit."""
-        found = leaf_of(value, self.name) if self.kind != CONSTANT else constant_leaf(value, self.name)
+        found = leaf_of(value, self.name, self.promotes) if self.kind != CONSTANT else constant_leaf(value, self.name)
         if found is None or not self.same(found[0]):
             got = constant_leaf(value, self.name)[0] if found is None else found[0]
             raise CacheMismatchError(
@@ -95,6 +96,7 @@ class Branch:
     keys: tuple[Any, ...] | None
     children: tuple[Any, ...]
     mark: int = -1
+    extra: Any = None  # the default of a defaultdict, the longest length of a deque
 
     def step(self, key: Any) -> str:
         """How names go on from here."""
@@ -136,19 +138,19 @@ def leaf_of(value: Any, name: str, promote: bool = True) -> tuple[Leaf, Any] | N
     """The leaf and value of a float number or array; None for anything else. `promote` makes a Python int a float."""
     kind = type(value)
     if kind is float:
-        return Leaf(name, SCALAR, float, FLOAT64, (), 1), value
+        return Leaf(name, SCALAR, float, FLOAT64, (), 1, promote), value
     if kind is int and promote:
-        return Leaf(name, SCALAR, float, FLOAT64, (), 1), float(value)
+        return Leaf(name, SCALAR, float, FLOAT64, (), 1, promote), float(value)
     if kind is complex:
-        return Leaf(name, SCALAR, complex, COMPLEX128, (), 1), value
+        return Leaf(name, SCALAR, complex, COMPLEX128, (), 1, promote), value
     if type(value) is _core.NDualArray:
         value = _core.constants(value)
     if _core.is_dual(value):
         # Of an outer derivative: its values are differentiated here, and are duals themselves.
         _core.level_of(value)
         if isinstance(value, np.ndarray):
-            return Leaf(name, ARRAY, np.ndarray, value.dtype, value.shape, value.size), value
-        return Leaf(name, SCALAR, type(value), value.dtype, (), 1), value
+            return Leaf(name, ARRAY, np.ndarray, value.dtype, value.shape, value.size, promote), value
+        return Leaf(name, SCALAR, type(value), value.dtype, (), 1, promote), value
     if isinstance(value, np.ndarray | np.inexact):
         dtype = value.dtype
         if dtype.num not in FLOAT_NUMS:
@@ -169,7 +171,7 @@ def leaf_of(value: Any, name: str, promote: bool = True) -> tuple[Leaf, Any] | N
                 f"Convert it with x.astype(np.{dtype.newbyteorder('=').name})"
             )
         if not isinstance(value, np.ndarray):
-            return Leaf(name, SCALAR, kind, dtype, (), 1), value
+            return Leaf(name, SCALAR, kind, dtype, (), 1, promote), value
         if kind is not np.ndarray:
             if isinstance(value, np.ma.MaskedArray | np.matrix):
                 raise ArgumentTypeError(
@@ -177,7 +179,7 @@ def leaf_of(value: Any, name: str, promote: bool = True) -> tuple[Leaf, Any] | N
                     "Pass x.data and apply the mask inside, or np.asarray(x) for a matrix"
                 )
             value = value.view(np.ndarray)
-        return Leaf(name, ARRAY, np.ndarray, dtype, value.shape, value.size), value
+        return Leaf(name, ARRAY, np.ndarray, dtype, value.shape, value.size, promote), value
     return None
 
 
@@ -193,9 +195,14 @@ def type_name(value: Any) -> str:
     return f"{kind.__module__.partition('.')[0]}.{kind.__name__}" if foreign(value) else kind.__name__
 
 
-def _container(value: Any) -> bool:
-    kind = type(value)
-    return kind in (tuple, list, dict, OrderedDict) or (isinstance(value, tuple) and hasattr(kind, "_fields"))
+def is_object(value: Any) -> bool:
+    """Whether a value is looked into for its fields."""
+    return not foreign(value) and not isinstance(value, (*INERT, np.ndarray)) and fields_of(value) is not None
+
+
+def has_float(value: Any) -> bool:
+    """Whether there is a float in a structure."""
+    return bool(Flat(value, "", False).leaves)
 
 
 class Flat:
@@ -244,7 +251,7 @@ class Flat:
                 f"{name}: expected a float array; got fields {', '.join(value.dtype.names)} in one. "
                 "Pass a dict of the fields, {n: x[n] for n in x.dtype.names}"
             )
-        if not _container(value):
+        if not holds_items(value, name):
             remedy = foreign(value)
             if remedy is None and isinstance(value, (*INERT, np.ndarray)):
                 return Constant(value)
@@ -264,11 +271,11 @@ class Flat:
             children = tuple(self._grow(v, f"{name}[{k!r}]") for k, v in value.items())
         else:
             keys = None
-            names = getattr(type(value), "_fields", None)
+            names = getattr(type(value), "_fields", None) if isinstance(value, tuple) else None
             children = tuple(
                 self._grow(v, f"{name}.{names[i]}" if names else f"{name}[{i}]") for i, v in enumerate(value)
             )
-        return Branch(type(value), keys, children, mark)
+        return Branch(type(value), keys, children, mark, extra_of(value))
 
     def _mark(self, value: Any) -> int:
         mark = self.marks[id(value)] = self._next
@@ -321,22 +328,24 @@ def _build(tree: Tree, values: Any, made: dict[int, Any], gradient: bool) -> Any
     if isinstance(tree, Record):
         found = made[tree.mark] = shell(tree.kind)
         set_fields(found, tree.keys or (), [_build(child, values, made, gradient) for child in tree.children])
-    elif tree.keys is not None:
-        found = made[tree.mark] = tree.kind()
-        for key, child in zip(tree.keys, tree.children, strict=True):
-            found[key] = _build(child, values, made, gradient)
-    elif tree.kind is list:
-        found = made[tree.mark] = []
-        found.extend([_build(child, values, made, gradient) for child in tree.children])
+    elif issubclass(tree.kind, tuple):
+        parts = tuple([_build(child, values, made, gradient) for child in tree.children])
+        found = parts if tree.kind is tuple else tuple.__new__(tree.kind, parts)
     else:
-        parts = [_build(child, values, made, gradient) for child in tree.children]
-        found = tuple(parts) if tree.kind is tuple else tree.kind(*parts)
+        found = made[tree.mark] = empty(tree.kind, tree.extra)
+        parts = tuple([_build(child, values, made, gradient) for child in tree.children])
+        if tree.keys is None:
+            found.extend(parts)
+        else:
+            put = setter_of(tree.kind)
+            for key, part in zip(tree.keys, parts, strict=True):
+                put(found, key, part)
     return found
 
 
 def parts_of(value: Any) -> list[Any]:
     """What a list, dict or object holds."""
-    if isinstance(value, list):
+    if isinstance(value, list | deque):
         return list(value)
     held = value if isinstance(value, dict) else fields_of(value) or {}
     return [part for item in held.items() for part in item]
@@ -388,4 +397,6 @@ def plain_data(value: Any) -> bool:
         return all(map(plain_data, value))
     if kind is dict:
         return all(map(plain_data, value.values()))
-    return isinstance(value, np.generic) or _core.is_dual(value)
+    if isinstance(value, np.generic) or _core.is_dual(value):
+        return True
+    return quiet(kind) and all(map(plain_data, (fields_of(value) or {}).values()))

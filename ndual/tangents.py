@@ -13,17 +13,17 @@ from ndual.structure import Again, Branch, Constant, Flat, Record, Tree, parts_o
 class Held:
     """A list, dict or object and what it holds now."""
 
-    __slots__ = ("_parts", "_value")
+    __slots__ = ("_parts", "value")
 
     def __init__(self, value: Any) -> None:
-        self._value, self._parts = value, parts_of(value)
+        self.value, self._parts = value, parts_of(value)
 
     def changed(self) -> str | None:
         """Its class, if it holds something else by now."""
-        now = parts_of(self._value)
+        now = parts_of(self.value)
         if len(now) == len(self._parts) and all(a is b for a, b in zip(now, self._parts, strict=True)):
             return None
-        return with_article(type(self._value).__name__)
+        return with_article(type(self.value).__name__)
 
 
 class Shared:
@@ -48,12 +48,17 @@ class Shared:
                     "another argument too. Pass a copy, or both in one tuple"
                 )
         for i, part in self._originals:
-            if what := part.changed():
-                raise AliasError(
-                    f"{names[i]}: expected f to change what it is given; got {what} of the argument changed by another "
-                    "name, in a closure or a constant argument, where it has no derivative. "
-                    "Use the argument instead of that name, or pass a copy"
-                )
+            if part.changed():
+                raise changed_elsewhere(names[i], part.value)
+
+
+def changed_elsewhere(name: str, part: Any) -> AliasError:
+    """The error for a part of an argument that f changed by another name."""
+    return AliasError(
+        f"{name}: expected f to change what it is given; got {with_article(type(part).__name__)} of the argument "
+        "changed by another name, in a closure or a constant argument, where it has no derivative. "
+        "Use the argument instead of that name, or pass a copy"
+    )
 
 
 def shared_marks(marks: dict[int, dict[int, int]]) -> list[tuple[int, int]]:

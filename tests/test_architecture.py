@@ -23,12 +23,14 @@ ROOMS = {
     "_core": {"errors", "rules"},
     "config": {"errors", "_core"},
     "frontend": {"errors", "rules", "_core", "config"},
-    "objects": set(),
+    "objects": {"errors"},
     "structure": {"errors", "_core", "objects"},
     "outputs": {"errors", "_core", "structure"},
     "tangents": {"errors", "objects", "structure"},
+    "layout": {"errors", "objects", "structure", "tangents"},
+    "checks": {"errors"},
     "chunk": {"errors", "_core", "config"},
-    "plan": {"errors", "_core", "config", "frontend", "structure", "tangents", "outputs", "chunk", "rules"},
+    "plan": {"errors", "_core", "config", "frontend", "structure", "tangents", "layout", "outputs", "chunk", "rules"},
     "api": {"errors", "_core", "config", "frontend", "structure", "outputs", "chunk", "plan", "rules", "reverse"},
     "prepare": (
         {"errors", "_core", "config", "frontend", "structure", "outputs", "chunk", "plan", "rules", "api", "reverse"}
@@ -43,6 +45,10 @@ ROOMS = {
     "job": {"", "scipy"},
     "__main__": {"job"},
 }
+
+
+for _room in ("layout", "plan", "api", "prepare", "pullback", "second", "trace", "recompute", "scipy"):
+    ROOMS[_room].add("checks")
 
 
 def dotted(path: Path) -> str:
