@@ -234,11 +234,12 @@ class Room:
                 for alias in [key for key, value in vars(np).items() if value is kind]:
                     self._named(f"numpy.{alias}", kind)
 
-        for dotted in (*solvers.HANDLERS, *dispatch.CALLERS):
+        for dotted in (*solvers.HANDLERS, *sparse.HANDLERS, *dispatch.CALLERS):
             function = registry.lookup(dotted)
             if function is not None:
                 if type(function) is not Gate and id(function) not in self._gates:
-                    by = dispatch.calling if dotted in dispatch.CALLERS else dispatch.handled
+                    by = sparse.handled if dotted in sparse.HANDLERS else dispatch.handled
+                    by = dispatch.calling if dotted in dispatch.CALLERS else by
                     self._gates[id(function)] = Gate(function, by, iterates=True)
                 self._named(dotted, function)
         for dotted, handler in interpolants.TYPES.items():
