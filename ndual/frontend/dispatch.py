@@ -19,7 +19,7 @@ from ndual import _core
 from ndual._core import forward
 from ndual._core._dual import set_variables
 from ndual.errors import NoRuleError
-from ndual.frontend import _methods, creation, foreign, interpolants, solvers
+from ndual.frontend import _methods, creation, foreign, interpolants, routines, solvers
 from ndual.rules import elementwise, refused, registry
 
 JOINS = (np.concatenate, np.stack)  # themselves: stand-ins have the names while a derivative is taken
@@ -52,7 +52,7 @@ def fill() -> bool:
         function = registry.lookup(dotted)
         if function is not None:
             _RULES[function] = handler
-    for dotted, handler in interpolants.FUNCTIONS.items():
+    for dotted, handler in (interpolants.FUNCTIONS | routines.FUNCTIONS).items():
         function = registry.lookup(dotted)
         if function is not None:
             _RULES[function] = _bound(handler, function)
