@@ -109,7 +109,7 @@ def _structured(rule: Structured, function: Any, args: tuple[Any, ...], kwargs: 
     given = plain(args, level), plain(kwargs, level)
     if any(value is not False and key.startswith("overwrite") for key, value in params.items()):
         given = copies(given)  # the rule reads what the function would overwrite
-    y = call(function, *given)
+    y = value_of(rule, xp, values, params, function, given)
     dy = rule.jvp(xp, y, values, lanes, **params)
     if isinstance(y, tuple | list):
         if any(t is None for t in dy):
@@ -117,6 +117,14 @@ def _structured(rule: Structured, function: Any, args: tuple[Any, ...], kwargs: 
         results = [v if t is None else _core.wrap(v, t, level, arrays, low) for v, t in zip(y, dy, strict=True)]
         return type(y)(*results) if hasattr(y, "_fields") else type(y)(results)
     return _core.wrap(y, dy, level, arrays, low)
+
+
+def value_of(rule: Structured, xp: Any, x: Any, params: dict[str, Any], function: Any, given: Any) -> Any:
+    """The value of a call; the parameters get what the rule keeps of it."""
+    if rule.keeping is None:
+        return call(function, *given)
+    y, params["kept"] = rule.keeping(xp, x, **params) or (None, None)
+    return call(function, *given) if y is None else y
 
 
 def widen(xp: Any, t: Any, first: int, low: int, high: int) -> Any:

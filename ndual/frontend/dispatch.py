@@ -18,6 +18,7 @@ import numpy as np
 from ndual import _core
 from ndual._core import forward
 from ndual._core._dual import set_variables
+from ndual._core.lapack import solve_and_keep
 from ndual.errors import NoRuleError
 from ndual.frontend import _methods, creation, foreign, interpolants, routines, solvers
 from ndual.rules import elementwise, refused, registry
@@ -329,6 +330,7 @@ def install() -> None:
     registry.on_undefined(_core.note_undefined)
     registry.KERNELS["cholesky_lanes"] = _core.cholesky_lanes
     registry.KERNELS["cholesky_cotangent"] = _core.cholesky_cotangent
+    registry.KERNELS["solve"] = solve_and_keep
     registry.KERNELS["tri_apply"] = _core.triangle_times_vector
     special: dict[str, Callable[..., Any]] = {
         "compress": _method("compress", 1),
