@@ -4,6 +4,7 @@ from ndual import errors
 from ndual._core.include import get_include
 from ndual.api import derivative, grad, jacfwd, jacobian, jacrev, jvp, stop_gradient, value_and_grad
 from ndual.config import config
+from ndual.custom import custom_rule, defrule, differentiate_with, elementwise, nondiff, using
 from ndual.errors import (
     AliasError,
     ArgumentTypeError,
@@ -49,7 +50,11 @@ __all__ = [
     "UnsupportedDtype",
     "checkpoint",
     "config",
+    "custom_rule",
+    "defrule",
     "derivative",
+    "differentiate_with",
+    "elementwise",
     "errors",
     "get_include",
     "grad",
@@ -60,6 +65,7 @@ __all__ = [
     "jacrev",
     "jvp",
     "lift",
+    "nondiff",
     "linearize",
     "prepare_derivative",
     "prepare_gradient",
@@ -67,6 +73,7 @@ __all__ = [
     "prepare_jacobian",
     "stop_gradient",
     "trace_table",
+    "using",
     "value_and_grad",
     "vjp",
 ]

@@ -22,7 +22,8 @@ def check_function(f: Any, operator: str) -> None:
         raise ArgumentTypeError(
             f"{operator} expects a function of Python; got {f.py_func.__name__} as compiled by {type(f).__name__}, "
             f"which takes no duals. Write {operator}({f.py_func.__name__}.py_func), and call other compiled functions "
-            "inside it by their py_func too"
+            "inside it by their py_func too; or keep it compiled, "
+            f'ndual.differentiate_with({f.py_func.__name__}, "finite_differences")'
         )
 
 

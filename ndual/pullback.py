@@ -11,11 +11,14 @@ from typing import Any
 import numpy as np
 
 from ndual import _core
+from ndual._core import forward
+from ndual._core.nested import Formula
 from ndual._core.run import as_lane
 from ndual.checks import check_function, name_of
 from ndual.errors import ArgumentTypeError, ArgumentValueError
 from ndual.outputs import Outputs, describe, leaf_gradient
 from ndual.plan import Plan
+from ndual.rules.registry import Structured
 from ndual.structure import ARRAY, Branch, Flat, Leaf, Tree, leaf_of, rebuild, rebuild_gradient
 from ndual.tangents import leaf_count, match
 
@@ -33,6 +36,7 @@ class Linear:
         self._plan = plan
         self._trace = trace
         self._count = count
+        self._around = _core.current_level()
         single = trace.single
         self._tree: Tree = 0 if single else trace.value.tree
         values = [trace.value] if single else trace.value.values
@@ -85,12 +89,42 @@ class Pullback(Linear):
         ws = [
             None if w is None else one_lane(leaf, w, "cotangent") for leaf, w in zip(self._outputs, parts, strict=True)
         ]
-        row = self._trace.pull(ws)
+        row = self._row(ws)
         found = self._plan.split(lambda leaf, part: leaf_gradient(leaf, part, False), row)
         result: list[Any] = [None] * self._count
         for i, g in zip(self._plan.active, found, strict=True):
             result[i] = g
         return tuple(result)
+
+    def _row(self, ws: list[Any]) -> Any:
+        """The cotangents of all arguments in one row; of active cotangents by a rule, for all this is linear."""
+        ws = [_core.constants(w) for w in ws]
+        # The tape holds values of the level around it; duals of a later one are nothing that it knows.
+        around = 0 if self._around is None else self._around.id
+        active = [k for k, w in enumerate(ws) if _core.is_dual(w) and _core.level_of(w).id > around]
+        if not active:
+            return self._trace.pull(ws)
+
+        def pull(*given: Any, others: bool) -> Any:
+            whole = list(ws) if others else [None] * len(ws)
+            for k, w in zip(active, given, strict=True):
+                whole[k] = w
+            return self._row(whole)
+
+        def lanes(xp: Any, y: Any, x: Any, dx: Any) -> Any:
+            width = next(len(t) for t in dx if t is not None)
+            return xp.stack([pull(*(None if t is None else t[n] for t in dx), others=False) for n in range(width)])
+
+        def transpose(xp: Any, w: Any, y: Any, x: Any) -> list[Any]:
+            plan, low, ts = self._plan, 0, []
+            for k, size in zip(plan.slots, plan.sizes, strict=True):
+                ts.append(leaf_gradient(plan.leaves[k], w[low : low + size], False))
+                low += size
+            found = self._trace.push(ts)
+            return [found[k] for k in active]
+
+        rule = Structured("pullback", ("pullback",), ("ws...",), lanes, transpose, {}, lambda args, kw: (args, {}))
+        return forward.apply(rule, Formula(lambda *given: pull(*given, others=True)), tuple(ws[k] for k in active), {})
 
     def _one(self) -> Any:
         """The cotangent that stands for none: 1 for a number."""

@@ -35,11 +35,13 @@ ROOMS = {
     "prepare": (
         {"errors", "_core", "config", "frontend", "structure", "outputs", "chunk", "plan", "rules", "api", "reverse"}
     ),
-    "pullback": {"errors", "_core", "structure", "tangents", "outputs", "plan"},
+    "pullback": {"errors", "_core", "rules", "structure", "tangents", "outputs", "plan"},
     "second": {"errors", "outputs", "plan", "api", "prepare"},
     "trace": {"errors", "_core", "outputs", "plan"},
     "testing": {"errors", "_core", "config", "frontend", "rules", "api", "reverse"},
     "recompute": {"errors", "_core", "outputs", "plan", "reverse"},
+    "custom": {"errors", "_core", "frontend", "rules", "structure", "outputs", "plan", "pullback", "api"},
+    "interop": {"errors", "custom", "outputs", "pullback"},
     "numpy": {"frontend"},
     "scipy": {"errors", "_core", "config", "structure", "outputs", "chunk", "plan", "api", "prepare", "second"},
     "job": {"", "scipy"},
@@ -47,7 +49,7 @@ ROOMS = {
 }
 
 
-for _room in ("layout", "plan", "api", "prepare", "pullback", "second", "trace", "recompute", "scipy"):
+for _room in ("layout", "plan", "api", "prepare", "pullback", "second", "trace", "recompute", "scipy", "custom"):
     ROOMS[_room].add("checks")
 
 

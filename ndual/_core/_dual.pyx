@@ -97,5 +97,6 @@ include "lift.pxi"
 include "nested.pxi"
 include "nested_ops.pxi"
 include "run.pxi"
+include "programs.pxi"
 
 on_loss(note_lost)

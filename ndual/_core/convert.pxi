@@ -127,7 +127,8 @@ cdef object lost(str what, str remedy):
     if library in ARRAY_OF:
         remedy = f"{library} keeps no derivatives: take its array first, {ARRAY_OF[library]}"
     elif "numba" in sys.modules:
-        numba = ". What numba has compiled is called by its Python function, f.py_func"
+        numba = (". What numba has compiled is called by its Python function, f.py_func, or as "
+                 'ndual.differentiate_with(f, "finite_differences")')
     return DerivativeLostError(
         f"{what} would drop the derivative{place}. {remedy}, or ndual.stop_gradient(x) if that is intended{numba}"
     )

@@ -211,7 +211,7 @@ def dispatch(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
         if rule is None:
             if _core.all_inert(args, kwargs):
                 return function(*_core.constants(args, True), **_core.constants(kwargs, True))
-            return _without_rule(function, args, kwargs)
+            return without_rule(function, args, kwargs)
     out = kwargs.get("out")
     if out is not None:
         kwargs = {key: value for key, value in kwargs.items() if key != "out"}
@@ -272,7 +272,19 @@ def entry(function: Any) -> Any:
     return functools.wraps(function)(lambda *args, **kwargs: dispatch(function, args, kwargs))
 
 
-def _without_rule(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def rule_of(function: Any) -> registry.Rule | Callable[..., Any] | None:
+    """What a function is taken to."""
+    fill()
+    return _RULES.get(function)
+
+
+def set_rule(function: Any, rule: Callable[..., Any]) -> None:
+    """Have a function taken to another rule."""
+    _RULES[function] = rule
+
+
+def without_rule(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What is done with a function that has no rule: an error, but for Python's functions in ufuncs."""
     if type(function) is np.ufunc and not kwargs:
         written = _core.python_function(function)
         if written is not None:
