@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ndual.custom.backends import imported, numpy_of
+from ndual.custom.backends import imported
+from ndual.custom.records import numpy_of
 from ndual.errors import ArgumentTypeError
 from ndual.outputs import zeros_of
 from ndual.pullback import vjp
@@ -30,8 +31,8 @@ def jax_function(f: Function, result: Any = None) -> Function:
     Returns
     -------
     callable
-        Takes and returns JAX's arrays. Its values come by ``jax.pure_callback``, its gradient by ``jax.custom_vjp``; the
-        gradient of a single number comes with its value, other cotangents take a second run of `f`. JAX rounds
+        Takes and returns JAX's arrays. Its values come by ``jax.pure_callback``, its gradient by ``jax.custom_vjp``;
+        the gradient of a single number comes with its value, other cotangents take a second run of `f`. JAX rounds
         float64 to float32 unless it is told ``jax.config.update("jax_enable_x64", True)``.
 
     Raises

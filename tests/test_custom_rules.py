@@ -318,5 +318,5 @@ def test_check_rule_finds_a_wrong_rule():
     with pytest.raises(AssertionError, match="norm2"):
         check_rule(g, X, dtypes="d", widths=(1,))
     h = ndual.custom_rule(norm2, vjp=lambda y, p, w: (3 * w * p[0],), jvp=lambda y, p, t: 2 * np.sum(p[0] * t[0]))
-    with pytest.raises(AssertionError, match="norm2.*in reverse"):
+    with pytest.raises(AssertionError, match=r"norm2.*in reverse"):
         check_rule(h, X, dtypes="d", widths=(1,))

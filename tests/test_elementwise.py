@@ -19,7 +19,9 @@ ELU = ndual.elementwise("elu", "x0 if x0 > 0 else exp(x0) - 1", "1 if x0 > 0 els
 SOFTPLUS = ndual.elementwise("softplus", "log1p(exp(-abs(x0))) + maximum(x0, 0)", "expit(x0)")
 SWISH = ndual.elementwise("swish", "x0 * expit(x0)")
 PLANCK = ndual.elementwise("planck", "x0 ** 3 / (exp(x0 / x1) - 1)", domain=(POSITIVE, POSITIVE))
-BLEND = ndual.elementwise("blend", "x2 * x0 + (1 - x2) * x1", "x2", "1 - x2", "x0 - x1", domain=(POSITIVE, POSITIVE, UNIT))
+BLEND = ndual.elementwise(
+    "blend", "x2 * x0 + (1 - x2) * x1", "x2", "1 - x2", "x0 - x1", domain=(POSITIVE, POSITIVE, UNIT)
+)
 STEPPED = ndual.elementwise("stepped", "x0 * x1 if not (x0 > 1 or x1 < 0) and x0 != 2 else 2 * x0", None, "x0")
 DIGAMMA = ndual.elementwise("half_digamma", "digamma(x0) / 2", domain=POSITIVE)
 
@@ -103,7 +105,9 @@ def test_an_operand_without_a_partial(mode):
 
 @both_modes
 def test_points_where_the_expression_says_nan(mode):
-    sinc = ndual.elementwise("sin_over", "sin(x0) / x0 if x0 != 0 else 1", "(cos(x0) - y) / x0", at={(0.0,): (0.0, -1 / 3)})
+    sinc = ndual.elementwise(
+        "sin_over", "sin(x0) / x0 if x0 != 0 else 1", "(cos(x0) - y) / x0", at={(0.0,): (0.0, -1 / 3)}
+    )
     assert ndual.grad(lambda x: np.sum(sinc(x)), mode=mode)(np.zeros(3)).tolist() == [0.0] * 3
     assert ndual.hessian(lambda x: np.sum(sinc(x)))(np.zeros(1)).item() == pytest.approx(-1 / 3)
 

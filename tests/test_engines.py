@@ -30,7 +30,7 @@ RECORDING = ENGINES[:3]
 
 
 class Counted:
-    """exp(x) * x in the terms of an engine, and how often it was called; `plain` counts calls without complex numbers."""
+    """exp(x) * x in the terms of an engine, and how often it was called; `plain` without complex numbers."""
 
     def __init__(self, name):
         self.name = name
@@ -74,7 +74,7 @@ def test_inside_a_larger_function(name, mode):
 @pytest.mark.parametrize("name", ENGINES)
 def test_a_pullback_is_used_again_without_a_run(name):
     f = Counted(name)
-    value, pullback = ndual.vjp(ndual.differentiate_with(f, name), X)
+    _, pullback = ndual.vjp(ndual.differentiate_with(f, name), X)
     first = pullback(np.ones(3))
     calls = f.calls
     assert np.allclose(pullback(2 * np.ones(3))[0], 2 * first[0], rtol=1e-12)
@@ -157,9 +157,15 @@ def test_second_derivatives_are_refused(name):
 
 @both_modes
 def test_complex_steps_that_lose_the_imaginary_part_raise(mode):
-    for f in (lambda x: np.abs(x) * x, lambda x: np.real(x) * 1.0, lambda x: np.maximum(x, 0.0) if x[0] > 1 else x.real):
+    for f in (
+        lambda x: np.abs(x) * x,
+        lambda x: np.real(x) * 1.0,
+        lambda x: np.maximum(x, 0.0) if x[0] > 1 else x.real,
+    ):
         g = ndual.differentiate_with(f, "complex_step")
-        with pytest.raises(ndual.DerivativeLostError, match="to compute with complex numbers what it computes with real"):
+        with pytest.raises(
+            ndual.DerivativeLostError, match="to compute with complex numbers what it computes with real"
+        ):
             ndual.grad(lambda x: np.sum(g(x)), mode=mode)(-X)  # noqa: B023
     g = ndual.differentiate_with(lambda z: z * z, "complex_step")
     with pytest.raises(ndual.ArgumentTypeError, match="expected real arguments and outputs"):
@@ -208,7 +214,7 @@ def test_using_reaches_a_function_three_calls_deep(name, mode):
     assert np.allclose(got, want, rtol=1e-9)
     CALLS.clear()
     assert np.allclose(ndual.grad(first, mode=mode)(X), want, rtol=1e-14)  # and it ends with the statement
-    assert CALLS == own
+    assert own == CALLS
 
 
 REAL_NUMPY = np
@@ -267,9 +273,11 @@ def test_unknown_engines_and_those_that_are_not_installed(monkeypatch):
         ndual.differentiate_with(inner, "jaks")
     with pytest.raises(ndual.ArgumentTypeError, match="expects a function; got float"):
         ndual.differentiate_with(3.0, "jax")
-    with pytest.raises(ndual.ArgumentTypeError, match="expects a mapping of functions to backends; got function"):
-        with ndual.using(inner):
-            pass
+    with (
+        pytest.raises(ndual.ArgumentTypeError, match="expects a mapping of functions to backends; got function"),
+        ndual.using(inner),
+    ):
+        pass
     for name in ("jax", "torch", "autograd"):
         monkeypatch.setitem(importlib.import_module("sys").modules, name, None)
         for module in ("jax.numpy", "autograd.core"):

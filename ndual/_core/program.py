@@ -39,7 +39,7 @@ Step = tuple[int, int, int, list[int], Any]
 Program = tuple[list[int], list[int], list[Step], list[float]]
 
 
-class _Unsupported(Exception):
+class _UnsupportedError(Exception):
     """Raised within `program`."""
 
 
@@ -57,7 +57,7 @@ def program(row: Any) -> Program | None:
             else:  # the kernels of products read the other operand
                 needs.append(0 if partial is None else sum(BITS[name] for name in names_of(partial)))
         return coefs, needs, writer.steps(), writer.constants
-    except _Unsupported:
+    except _UnsupportedError:
         return None
 
 
@@ -121,7 +121,7 @@ class _Writer:
         for k, value in enumerate(self.values):
             if value.place < 0:
                 if not free:
-                    raise _Unsupported
+                    raise _UnsupportedError
                 value.place = free.pop(0)
             sources = [s.place if isinstance(s, _Value) else s for s in value.sources]
             found.append((OPERATIONS[value.op], value.need, value.place, sources, value.ufunc))
@@ -148,7 +148,7 @@ class _Writer:
         match expr:
             case Num(value):
                 if isinstance(value, complex):
-                    raise _Unsupported
+                    raise _UnsupportedError
                 self.constants.append(value)
                 return AT_CONSTANT + len(self.constants) - 1
             case Name(id):
@@ -182,5 +182,5 @@ class _Writer:
             return self._loop(ufunc, *map(self._source, args))
         inline = function.value() if function.value is not None else expr
         if isinstance(inline, Call) and inline.fn == fn:
-            raise _Unsupported
+            raise _UnsupportedError
         return self._source(substitute(inline, {f"x{i}": arg for i, arg in enumerate(args)}))

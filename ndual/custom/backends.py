@@ -14,6 +14,7 @@ import numpy as np
 from ndual.custom.records import Function, Leaves, Linear, filled, has_float_dtype, mapped, numpy_of, taken
 from ndual.custom.stepping import ComplexStep, Differences
 
+
 def imported(module: str, extra: str) -> Any:
     """A module of an engine."""
     try:

@@ -27,7 +27,7 @@ from ndual.errors import (
 )
 from ndual.pullback import leaf_parts, one_lane
 from ndual.rules.registry import Structured
-from ndual.structure import ARRAY, Constant, Flat, Leaf, Record, Tree, rebuild, rebuild_gradient
+from ndual.structure import ARRAY, Branch, Constant, Flat, Leaf, Record, Tree, rebuild, rebuild_gradient
 
 
 class Opaque:
@@ -121,8 +121,10 @@ class Call:
         for k in found:
             for other, value in enumerate(self.values):
                 cells = _core.bottom(value)
-                if other != k and isinstance(cells, np.ndarray) and np.may_share_memory(
-                    cells, _core.bottom(self.values[k])
+                if (
+                    other != k
+                    and isinstance(cells, np.ndarray)
+                    and np.may_share_memory(cells, _core.bottom(self.values[k]))
                 ):
                     raise AliasError(
                         f"{self.leaves[k].name}: expected memory of its own, since the function overwrites it; got "
@@ -300,8 +302,8 @@ def apply(opaque: Opaque, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 def closure(name: str) -> DerivativeLostError:
     """What to raise where a function with a rule used what it was not given."""
     return DerivativeLostError(
-        f"expected {name}, which has a rule of its own, to use nothing active but its arguments; got an active value of "
-        f"the function around it{_core.user_location()}. Pass it as an argument, or ndual.stop_gradient(x) of it"
+        f"expected {name}, which has a rule of its own, to use nothing active but its arguments; got an active value "
+        f"of the function around it{_core.user_location()}. Pass it as an argument, or ndual.stop_gradient(x) of it"
     )
 
 
@@ -327,11 +329,9 @@ def _shifted(tree: Tree, numbers: Any) -> Tree:
     """A tree with other numbers of its leaves."""
     if isinstance(tree, int):
         return int(numbers[tree])
-    children = getattr(tree, "children", None)
-    if children is None:
+    if not isinstance(tree, Branch):
         return tree
-    moved = tuple([_shifted(child, numbers) for child in children])
-    return dataclasses.replace(tree, children=moved)  # type: ignore[type-var]
+    return dataclasses.replace(tree, children=tuple([_shifted(child, numbers) for child in tree.children]))
 
 
 def _has_record(tree: Tree) -> bool:

@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ndual import _core
+from ndual.checks import check_function
 from ndual.custom.call import apply, settled
 from ndual.custom.rules import by_position, made
 from ndual.frontend import defined
 from ndual.outputs import lower
-from ndual.checks import check_function
 
 Function = Callable[..., Any]
 
@@ -59,7 +59,7 @@ def nondiff(f: Function) -> Function:
     Parameters
     ----------
     f : callable
-        A function that has no derivative, or of which none is wanted. It sees values only, so that it may call anything.
+        A function that has no derivative, or of which none is wanted. It sees values only, and may call anything.
 
     Returns
     -------

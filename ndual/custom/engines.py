@@ -1,4 +1,4 @@
-"""Derivatives by other engines: ``differentiate_with`` for one function, ``using`` for one that is deep in a call stack."""
+"""Derivatives by other engines: ``differentiate_with`` for one function, ``using`` for one deep in a call stack."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from ndual import _core
-from ndual.custom.backends import BACKENDS, Linear
+from ndual.custom.backends import BACKENDS
 from ndual.custom.call import Call, Opaque, apply, settled
+from ndual.custom.records import Linear
 from ndual.custom.rules import by_position, name_of, ruled
 from ndual.errors import ArgumentTypeError, ArgumentValueError
 from ndual.frontend import defined
@@ -89,8 +90,8 @@ def using(choice: Mapping[Function, str]) -> Iterator[None]:
 
     Notes
     -----
-    The choice holds in the ``with`` statement, for its thread and for functions called by name: global names, attributes
-    of modules, variables of an enclosing function. Outside of derivatives nothing changes.
+    The choice holds in the ``with`` statement, for its thread and for functions called by name: global names,
+    attributes of modules, variables of an enclosing function. Outside of derivatives nothing changes.
 
     Examples
     --------

@@ -30,13 +30,13 @@ def elementwise(
         What messages call it. A later row of the same name does not change functions that were made before.
     value : str
         The function as an expression in the operands ``x0``, ``x1``, ``x2``: arithmetic, comparisons,
-        ``a if condition else b``, numbers, ``pi``, ``e``, ``inf``, ``nan``, and the functions of the table by their names
-        (exp, log1p, expit, gammaln …).
+        ``a if condition else b``, numbers, ``pi``, ``e``, ``inf``, ``nan``, and the functions of the table by their
+        names (exp, log1p, expit, gammaln …).
     *partials : str or None
         The derivative by each operand, which may use the output as ``y``; None for an operand that must not be active.
         Without any they are had by differentiating `value`.
     domain : Interval or tuple of Interval
-        Where the operands may lie, for ``testing.check_rule``: an ``ndual.rules.row.Interval`` for all, or one for each.
+        Where the operands may lie, for tests: an ``ndual.rules.row.Interval`` for all, or one for each.
     at : dict, optional
         Partials at points where the expressions say NaN: ``{(0.0,): (1.0,)}``.
     second : dict, optional

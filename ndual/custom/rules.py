@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ndual import _core
+from ndual.checks import check_function
 from ndual.custom.call import Call, Opaque, apply, settled
 from ndual.custom.split import Delegated, Split
 from ndual.custom.transpose import transposed
 from ndual.errors import ArgumentTypeError, ArgumentValueError
-from ndual.checks import check_function
 
 Function = Callable[..., Any]
 
@@ -212,9 +212,7 @@ class Custom(Opaque):
         primals, value = call.arguments(x), call.output(y)
         if self.jvp is not None:
             jvp = self.jvp
-            return [
-                call.output_parts(jvp(value, primals, call.tangents(ts), **call.kwargs), "the jvp") for ts in lanes
-            ]
+            return [call.output_parts(jvp(value, primals, call.tangents(ts), **call.kwargs), "the jvp") for ts in lanes]
         vjp = self.vjp
         assert vjp is not None
         active = [k for k, t in enumerate(lanes[0]) if t is not None]
@@ -240,7 +238,9 @@ class Custom(Opaque):
             for k, t in zip(active, ts, strict=True):
                 whole[k] = t
             parts = call.output_parts(jvp(value, primals, call.tangents(whole), **call.kwargs), "the jvp")
-            return [call.zero(leaf) if part is None else part for leaf, part in zip(call.out_leaves, parts, strict=True)]
+            return [
+                call.zero(leaf) if part is None else part for leaf, part in zip(call.out_leaves, parts, strict=True)
+            ]
 
         found = transposed(forth, [call.zero(call.leaves[k]) for k in active], self.name, "jvp", "vjp")(ws)
         result: list[Any] = [None] * len(call.leaves)

@@ -107,8 +107,7 @@ class Split(Opaque):
 
 
 class Delegated(Opaque):
-    """A function that writes into its arguments, differentiated by ndual: forward as it stands, reverse on a tape of its
-    own."""
+    """A function that writes into its arguments, differentiated by ndual: forward as it is, reverse on its own tape."""
 
     def __init__(self, f: Function, overwritten: frozenset[int]) -> None:
         self.f = f

@@ -81,8 +81,8 @@ class _ComplexStep(_Stepped):
     def push(self, ts: Leaves) -> Leaves:
         if any(map(np.iscomplexobj, (*self.xs, *self.ys))):
             raise ArgumentTypeError(
-                'expected real arguments and outputs of a function differentiated with "complex_step"; got complex ones. '
-                'Take another backend, such as "finite_differences"'
+                'expected real arguments and outputs of a function differentiated with "complex_step"; got complex '
+                'ones. Take another backend, such as "finite_differences"'
             )
         size = max((float(np.max(np.abs(t), initial=0.0)) for t in ts), default=0.0)
         if size == 0:
@@ -110,9 +110,9 @@ class _ComplexStep(_Stepped):
     @staticmethod
     def _lost(part: Any, y: Any) -> DerivativeLostError:
         return DerivativeLostError(
-            'expected a function differentiated with "complex_step" to compute with complex numbers what it computes with '
-            f"real ones; got {np.asarray(part).dtype} {part!r} where the value is {y!r}. Leave out abs, max, real and "
-            'float(x), or take another backend, such as "finite_differences"'
+            'expected a function differentiated with "complex_step" to compute with complex numbers what it computes '
+            f"with real ones; got {np.asarray(part).dtype} {part!r} where the value is {y!r}. Leave out abs, max, real "
+            'and float(x), or take another backend, such as "finite_differences"'
         )
 
 

@@ -53,8 +53,8 @@ def watch(function: Any, who: str) -> None:
         )
     if isinstance(function, np.ufunc) and short_cut(function) is not None:
         raise ArgumentTypeError(
-            f"{who} expects a function without a rule in the table; got {function!r}, which is elementwise and has one. "
-            "Call it in a function of your own, and give that the rule"
+            f"{who} expects a function without a rule in the table; got {function!r}, which is elementwise and has "
+            "one. Call it in a function of your own, and give that the rule"
         )
     former = dispatch.rule_of(function)
     handed = isinstance(function, np.ufunc) or type(function) is DISPATCHED  # over by NumPy's protocols
