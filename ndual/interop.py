@@ -42,7 +42,7 @@ def jax_function(f: Function, result: Any = None) -> Function:
 
     Examples
     --------
-    >>> import jax, numpy as np, ndual  # doctest: +SKIP
+    >>> import jax, numpy as np, ndual.interop  # doctest: +SKIP
     >>> f = ndual.interop.jax_function(lambda x: np.sum(np.sin(x)))  # doctest: +SKIP
     >>> jax.jit(jax.grad(lambda x: f(x) ** 2))(np.zeros(2)).tolist()  # doctest: +SKIP
     [0.0, 0.0]
@@ -144,7 +144,7 @@ def torch_function(f: Function) -> Function:
 
     Examples
     --------
-    >>> import torch, numpy as np, ndual  # doctest: +SKIP
+    >>> import torch, numpy as np, ndual.interop  # doctest: +SKIP
     >>> f = ndual.interop.torch_function(lambda x: np.sum(np.sin(x)))  # doctest: +SKIP
     >>> x = torch.zeros(2, dtype=torch.float64, requires_grad=True)  # doctest: +SKIP
     >>> f(x).backward(); x.grad.tolist()  # doctest: +SKIP

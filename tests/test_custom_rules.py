@@ -277,6 +277,7 @@ def CALLER(x):  # noqa: N802 (a name in the globals of a user)
 
 from scipy.spatial.distance import minkowski  # noqa: E402 (names of others, as users take them)
 from scipy.special import nrdtrimn  # noqa: E402
+from scipy.special.cython_special import erfcx as compiled_erfcx  # noqa: E402
 
 
 @both_modes
@@ -296,6 +297,34 @@ def test_rules_for_functions_of_scipy(mode):
         assert np.allclose(ndual.grad(f, mode=mode)(u), [0.6, -0.8], rtol=1e-14)
     got = ndual.grad(lambda s, x: np.sum(nrdtrimn(0.975, s, x) * X), (0, 1), mode=mode)(2.0, X)
     assert got[0] == pytest.approx(-3 * 1.959963984540054, rel=1e-14) and np.allclose(got[1], X, rtol=1e-14)
+
+
+@both_modes
+def test_a_rule_for_a_compiled_function(mode):
+    with pytest.raises((TypeError, ndual.DerivativeLostError)):
+        ndual.grad(lambda x: compiled_norm(x), mode=mode)(0.5)  # before there is a rule, for a proof is known by then
+    ndual.defrule(compiled_erfcx, jvp=lambda y, p, t: (2 * p[0] * y - 2 / np.sqrt(np.pi)) * t[0])
+    try:
+        value, slope = ndual.value_and_grad(lambda x: compiled_norm(x), mode=mode)(0.5)
+        y = 0.6156903441929258743  # mpmath: exp(1/4) erfc(1/2)
+        assert value == pytest.approx(y**2, rel=1e-14)
+        assert slope == pytest.approx(2 * y * (y - 2 / np.sqrt(np.pi)), rel=1e-13)
+        second = ndual.derivative(ndual.derivative(compiled_norm, mode=mode), mode=mode)(0.5)
+        d = y - 2 / np.sqrt(np.pi)
+        assert second == pytest.approx(2 * d * d + 2 * y * (2 * y + d), rel=1e-12)
+    finally:
+        forget(compiled_erfcx)
+
+
+def forget(function):
+    """No rule for a function any more."""
+    from ndual.frontend import defined
+
+    defined._handlers.pop(id(function))
+
+
+def compiled_norm(x):
+    return compiled_erfcx(x) ** 2
 
 
 def test_a_stdlib_function_and_what_is_refused():

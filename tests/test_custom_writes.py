@@ -140,6 +140,43 @@ def test_one_trajectory_is_the_ensemble_of_one(f, mode):
     assert np.allclose(got, [0.36, 2.192], rtol=1e-13)
 
 
+@both_modes
+@rules
+def test_calls_within_calls(f, mode):
+    """A trajectory is itself a function that overwrites its argument, differentiated on a tape of its own."""
+
+    def trajectory(u, p, h):
+        twice(f, u, p, h)
+        return u[0] * h
+
+    run = ndual.custom_rule(trajectory, overwritten=["u"])
+
+    def loss(p, u0, h):
+        total = 0.0
+        for s in (0.5, 1.0):
+            u = s * u0
+            first = run(u, p, h)
+            run(u, p, h)  # goes on where the first one ended
+            total = total + np.sum(u) + first
+        return total
+
+    def direct(p, u0, h):
+        total = 0.0
+        for s in (0.5, 1.0):
+            u = s * u0
+            first = twice(python_rate, u, p, h)[0] * h
+            twice(python_rate, u, p, h)
+            total = total + np.sum(u) + first
+        return total
+
+    got = ndual.grad(loss, (0, 1, 2), mode=mode)(P, U, 0.1)
+    want = [ndual.grad(direct, k, mode="forward")(P, U, 0.1) for k in range(3)]
+    steps = [(direct(P, U, 0.1 + e) - direct(P, U, 0.1 - e)) / (2 * e) for e in (2e-4, 1e-4)]
+    assert want[2] == pytest.approx((4 * steps[1] - steps[0]) / 3, rel=1e-8)
+    for a, b in zip(got, want, strict=True):
+        assert np.allclose(a, b, rtol=1e-12)
+
+
 def scaled(out, x, a, n):
     out[:] += plain(x) * float(a) * n
     return float(a) ** 2 + n

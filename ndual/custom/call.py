@@ -27,7 +27,7 @@ from ndual.errors import (
 )
 from ndual.pullback import leaf_parts, one_lane
 from ndual.rules.registry import Structured
-from ndual.structure import ARRAY, Branch, Constant, Flat, Leaf, Record, Tree, rebuild, rebuild_gradient
+from ndual.structure import ARRAY, Branch, Constant, Flat, Leaf, Record, Tree, leaf_of, rebuild, rebuild_gradient
 
 
 class Opaque:
@@ -87,16 +87,16 @@ class Call:
         if type(value) is int:
             return Constant(value)
         try:
-            flat = Flat(value, name, needed=False)
+            tree, leaves, values = flattened(value, name)
         except (ArgumentTypeError, UnsupportedDtype):
             if _core.is_dual(value):
                 raise
             return Constant(value)
-        if not any(map(_core.is_dual, flat.values)) and _has_record(flat.tree):
+        if tree != 0 and not any(map(_core.is_dual, values)) and _has_record(tree):
             return Constant(value)
         numbers = []
-        for leaf, part in zip(flat.leaves, flat.values, strict=True):
-            key = id(value) if flat.tree == 0 and leaf.kind == ARRAY and self.opaque.overwritten else -1
+        for leaf, part in zip(leaves, values, strict=True):
+            key = id(value) if tree == 0 and leaf.kind == ARRAY and self.opaque.overwritten else -1
             number = self._known.get(key, len(self.leaves))
             if number == len(self.leaves):
                 self.leaves.append(leaf)
@@ -104,7 +104,7 @@ class Call:
                 if key >= 0:
                     self._known[key] = number
             numbers.append(number)
-        return _shifted(flat.tree, numbers)
+        return _shifted(tree, numbers)
 
     def _overwritten(self, args: tuple[Any, ...]) -> tuple[list[int], list[Any]]:
         """The leaves that the function writes into, and the arrays that the caller has for them."""
@@ -179,6 +179,9 @@ class Call:
         for tree, part in zip(self.trees, given, strict=True):
             if part is None or isinstance(tree, Constant):
                 continue
+            if isinstance(tree, int):
+                (found[tree],) = self._checked(0, [self.leaves[tree]], part, label, "as the argument is")
+                continue
             numbers = _numbers(tree)
             leaves = [self.leaves[k] for k in numbers]
             local = _shifted(tree, {k: i for i, k in enumerate(numbers)})
@@ -188,6 +191,10 @@ class Call:
 
     def _checked(self, tree: Tree, leaves: list[Leaf], given: Any, label: str, model: str) -> list[Any]:
         given = _core.constants(given)
+        if tree == 0 and type(given) is np.ndarray:
+            leaf = leaves[0]
+            if leaf.kind == ARRAY and given.dtype == leaf.dtype and given.shape == leaf.shape:
+                return [given]
         try:
             parts = leaf_parts(tree, given, label, model)
             return [
@@ -238,9 +245,8 @@ class Call:
         if type(out) is int:
             self.out_tree, self.out_leaves = Constant(out), []
             return ()
-        flat = Flat(out, f"the output of {self.name}", needed=False)
-        self.out_tree, self.out_leaves = flat.tree, flat.leaves
-        return tuple([self.own(value, leaves) for value in flat.values])
+        self.out_tree, self.out_leaves, values = flattened(out, f"the output of {self.name}")
+        return tuple([self.own(value, leaves) for value in values])
 
     def own(self, value: Any, leaves: Sequence[Any]) -> Any:
         """A part of the output that is no view of an argument, and no value of the derivative around."""
@@ -310,6 +316,16 @@ def closure(name: str) -> DerivativeLostError:
 def settled(out: Any) -> Any:
     """A result that holds no derivative, as arrays into which active values may be written."""
     return _core.call_plain(lambda: out, (), {}, False)
+
+
+def flattened(value: Any, name: str) -> tuple[Tree, list[Leaf], list[Any]]:
+    """A structure, its leaves and their values; one leaf alone without more ado."""
+    if type(value) not in (tuple, list, dict):
+        found = leaf_of(value, name, promote=False)
+        if found is not None:
+            return 0, [found[0]], [found[1]]
+    flat = Flat(value, name, needed=False)
+    return flat.tree, flat.leaves, flat.values
 
 
 def _numbers(tree: Tree) -> list[int]:

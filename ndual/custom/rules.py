@@ -86,12 +86,12 @@ def custom_rule(
     >>> @ndual.custom_rule(augmented=augmented, reverse=reverse, overwritten=["du"])
     ... def rate(du, u, p):
     ...     du[:] = p * u
-    >>> def loss(p):
-    ...     u, du = np.array([1.5, 2.0]), np.empty(2)
+    >>> def loss(p, u):
+    ...     du = np.empty_like(p)
     ...     rate(du, u, p)
     ...     u[:] = 0.0
     ...     return np.sum(du)
-    >>> ndual.grad(loss, mode="reverse")(np.array([2.0, 3.0])).tolist()
+    >>> ndual.grad(loss, mode="reverse")(np.array([2.0, 3.0]), np.array([1.5, 2.0])).tolist()
     [1.5, 2.0]
     """
     if f is None:
