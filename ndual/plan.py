@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ndual import chunk
+from ndual._core._dual import numbers
 from ndual._core.run import ForwardRun, GlobalRandom
 from ndual.checks import Argnums, name_of, places
 from ndual.errors import ArgumentTypeError, ArgumentValueError, NdualError, NoRuleError
@@ -310,7 +311,7 @@ class Plan:
             if self.single and rows.dtype == FLOAT64:
                 return value, rows.reshape(self.leaves[self.slots[0]].shape)
             if self.numbers and type(rows) is np.ndarray and rows.dtype == FLOAT64:
-                return value, self._assembled(list(rows))
+                return value, self._assembled(numbers(rows))
         else:
             parts = value
             self.outputs.warn(rows, compared)

@@ -98,5 +98,6 @@ include "nested.pxi"
 include "nested_ops.pxi"
 include "run.pxi"
 include "programs.pxi"
+include "prepared.pxi"
 
 on_loss(note_lost)
