@@ -106,21 +106,29 @@ SELF = object()
 ITEMS = (list, dict, tuple, deque)
 
 
-def holds_items(value: Any, name: str) -> bool:
-    """Whether a value is a list, dict, tuple or deque, or of a class of these that adds nothing but methods."""
+def attributes_of(value: Any) -> str:
+    """What a container has beside its items, in words, so that it is not a structure; empty for a plain one."""
     kind = type(value)
     if kind in ITEMS or kind is OrderedDict or kind is defaultdict:
-        return True
-    if not isinstance(value, ITEMS) or hasattr(kind, "n_fields"):
+        return ""
+    if hasattr(kind, "n_fields"):
+        return "made in C"
+    held = getattr(value, "__dict__", None)
+    if not held or held is value or (isinstance(value, tuple) and hasattr(kind, "_fields")):
+        return ""
+    return f"with the attributes {', '.join(held)}"
+
+
+def holds_items(value: Any, name: str) -> bool:
+    """Whether a value is a list, dict, tuple or deque, or of a class of these that adds nothing but methods."""
+    if not isinstance(value, ITEMS):
         return False
-    if isinstance(value, tuple) and hasattr(kind, "_fields"):
-        return True
-    held = getattr(value, "__dict__", {})
-    if held and held is not value:
+    other = attributes_of(value)
+    if other:
+        base = base_of(type(value)).__name__
         raise ArgumentTypeError(
-            f"{name}: expected a {base_of(kind).__name__} that holds its items alone; got {kind.__name__} with the "
-            f"attributes {', '.join(held)}. Keep them in items, or in an object that holds the "
-            f"{base_of(kind).__name__}"
+            f"{name}: expected a {base} that holds its items alone; got {type(value).__name__} {other}. "
+            f"Keep them in items, or in an object that holds the {base}"
         )
     return True
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
@@ -104,7 +105,7 @@ def match(tree: Tree, tangent: Any, name: str, found: dict[int, Any], model: str
         parts = [held[key] for key in tree.keys or ()]
     elif isinstance(tangent, dict) and tree.keys is not None and set(tangent) == set(tree.keys):
         parts = [tangent[key] for key in tree.keys]
-    elif tree.keys is not None or not isinstance(tangent, tuple | list) or len(tangent) != len(tree.children):
+    elif tree.keys is not None or not isinstance(tangent, tuple | list | deque) or len(tangent) != len(tree.children):
         keys = f" with the keys {', '.join(map(repr, tree.keys))}" if tree.keys is not None else ""
         raise ArgumentValueError(
             f"{name}: expected a {tree.kind.__name__} of {len(tree.children)}{keys}, {model}; "

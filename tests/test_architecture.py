@@ -25,7 +25,7 @@ ROOMS = {
     "frontend": {"errors", "rules", "_core", "config"},
     "objects": {"errors"},
     "structure": {"errors", "_core", "objects"},
-    "outputs": {"errors", "_core", "structure"},
+    "outputs": {"errors", "_core", "objects", "structure"},
     "tangents": {"errors", "objects", "structure"},
     "layout": {"errors", "objects", "structure", "tangents"},
     "checks": {"errors"},
