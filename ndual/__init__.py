@@ -24,6 +24,7 @@ from ndual.errors import (
 from ndual.frontend.dispatch import install as _install
 from ndual.frontend.lift import lift
 from ndual.prepare import prepare_derivative, prepare_gradient, prepare_jacobian
+from ndual.products import prepare_hvp, prepare_vjp
 from ndual.pullback import linearize, vjp
 from ndual.recompute import checkpoint
 from ndual.second import hessian, hvp, prepare_hessian
@@ -70,7 +71,9 @@ __all__ = [
     "prepare_derivative",
     "prepare_gradient",
     "prepare_hessian",
+    "prepare_hvp",
     "prepare_jacobian",
+    "prepare_vjp",
     "stop_gradient",
     "trace_table",
     "using",

@@ -56,7 +56,7 @@ class Plan:
     """
 
     __slots__ = (
-        "_count", "active", "argnums", "auto", "entry", "f", "flat", "holomorphic", "kwargs", "layout", "leaves",
+        "active", "argnums", "auto", "count", "entry", "f", "flat", "holomorphic", "kwargs", "layout", "leaves",
         "numbers", "outputs", "reverse", "run", "single", "sizes", "slots", "spare", "trees", "values",
     )  # fmt: skip
 
@@ -75,7 +75,7 @@ class Plan:
         self.leaves: list[Leaf] = []
         self.values: list[Any] = []
         self.trees: dict[int, Tree] = {}
-        self._count = len(args)
+        self.count = len(args)
         self.flat = not kwargs
         plain = self.flat or plain_data(kwargs)
         found: dict[int, range] = {}
@@ -88,7 +88,7 @@ class Plan:
         self.slots = [k for i in self.active for k in found[i]]
         self.layout: Layout | None = None
         if not self.flat:
-            self.values.append((self.trees, Shared(flats), self.entry, self.kwargs, self._count))
+            self.values.append((self.trees, Shared(flats), self.entry, self.kwargs, self.count))
             self.leaves.append(constant_leaf(self.values[-1], "args")[0])
         self._check_complex()
         guard = intercept.guard(f, plain)
@@ -187,8 +187,8 @@ class Plan:
             found = self.layout.load(self.entry, args)
             if found is not None:
                 return found
-        if len(args) != self._count:
-            raise ArgumentValueError(f"expected {self._count} arguments, as in the prepared call; got {len(args)}")
+        if len(args) != self.count:
+            raise ArgumentValueError(f"expected {self.count} arguments, as in the prepared call; got {len(args)}")
         values: list[Any] = []
         trees = {}
         flats: dict[int, Flat] = {}
@@ -202,8 +202,23 @@ class Plan:
                 trees[i] = flat.tree
                 flats[i] = flat
                 values.extend(flat.values)
-        values.append((trees, Shared(flats), self.entry, None, self._count))
+        values.append((trees, Shared(flats), self.entry, None, self.count))
         return values
+
+    def fits(self, args: tuple[Any, ...]) -> bool:
+        """Whether arguments are of the shapes, dtypes and structures that this was made for."""
+        try:
+            values = self.flatten(args)
+            for leaf, value in zip(self.leaves, values, strict=True):
+                leaf.admit(value)
+        except ValueError:  # a mismatch, or another number of them
+            return False
+        return True
+
+    def constants(self) -> dict[int, Any]:
+        """The values of constant arguments that are no arrays, by their places."""
+        places = self.leaves if self.flat else self.leaves[:-1]
+        return {k: self.values[k] for k, leaf in enumerate(places) if self.values and leaf.of_type}
 
     def clone(self) -> Plan:
         """A plan with buffers of its own, for another thread."""
@@ -234,7 +249,7 @@ class Plan:
         guard.plans[key] = other
 
     def _layout(self) -> Layout | None:
-        return layout_of(self.trees, self.leaves, self.active, isinstance(self.argnums, int), self._count)
+        return layout_of(self.trees, self.leaves, self.active, isinstance(self.argnums, int), self.count)
 
     def tangents(self, tangents: tuple[Any, ...]) -> list[Any]:
         """The leaf tangents of structured tangents, one for each differentiated argument."""
@@ -260,6 +275,14 @@ class Plan:
             parts.append(build(self.leaves[k], rows[low : low + size]))
             low += size
         return self._assembled(parts)
+
+    def pulled(self, row: Any, count: int) -> tuple[Any, ...]:
+        """What a pullback gives: one cotangent for each of `count` arguments, None for one without floats."""
+        found = self.split(lambda leaf, part: leaf_gradient(leaf, part, False), row)
+        result: list[Any] = [None] * count
+        for i, g in zip(self.active, found, strict=True):
+            result[i] = g
+        return tuple(result)
 
     def _assembled(self, parts: list[Any]) -> Any:
         """One result for each differentiated argument from those of the leaves."""

@@ -6,17 +6,29 @@ The work of a call is done by the run of a plan; here are the signatures, the co
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, Self
 
 from ndual._core._dual import Pull, Push
 from ndual.api import passes_of
 from ndual.checks import Argnums, check_argnums, check_forward, check_function, check_mode
 from ndual.chunk import check_chunk_size
-from ndual.errors import ArgumentValueError
+from ndual.errors import ArgumentValueError, CacheMismatchError, NdualError
 from ndual.outputs import Outputs
 from ndual.plan import Plan
+from ndual.structure import Leaf, Tree, rebuild
+from ndual.tangents import leaf_count
 
 __all__ = ["prepare_derivative", "prepare_gradient", "prepare_jacobian"]
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a prepared object was asked for: the function that makes it, and what that was given beside examples."""
+
+    make: Callable[..., Any]
+    f: Callable[..., Any]
+    options: dict[str, Any]
 
 
 class Prepared:
@@ -24,22 +36,32 @@ class Prepared:
 
     what = ""
     inner = ""  # the mode of the gradient that a Hessian is the derivative of
+    pairs = False  # whether a call takes (primals, directions), and not the arguments of f
 
-    def __init__(self, plan: Plan, progress: bool = False) -> None:
+    def __init__(self, plan: Plan, recipe: Recipe) -> None:
+        self._recipe = recipe
+        self._progress = recipe.options.get("progress", False)
+
         self._plan = plan
-        self._progress = progress
-        # The example arguments served their turn; keeping them would keep their memory.
+        # The example arguments served their turn; keeping them would keep their memory. What is no array may stay.
+        self._constants = plan.constants()
         plan.values = []
         plan.keep_tapes()
 
     def clone(self) -> Self:
         """The same, with buffers of its own."""
-        other = type(self)(self._plan.clone(), self._progress)
+        other = type(self)(self._plan.clone(), self._recipe)
         other.inner = self.inner
+        other._constants = self._constants
         return other
 
+    def __reduce__(self) -> Any:
+        plan = self._plan
+        shape = plan.trees, plan.leaves, plan.count, self._constants
+        return _made_again, (self._recipe.make, self._recipe.f, self._recipe.options, *shape)
+
     def __repr__(self) -> str:
-        run, f = self._plan.run, self._plan.f
+        run, f = self._plan.run, self._recipe.f
         name = getattr(f, "__qualname__", None) or repr(f)
         inside = f", gradient {self.inner}" if self.inner else ""
         if self._plan.reverse:
@@ -51,10 +73,69 @@ class Prepared:
         )
 
 
+def _made_again(
+    make: Callable[..., Any], f: Callable[..., Any], options: dict[str, Any], trees: dict[int, Tree],
+    leaves: Sequence[Leaf], count: int, constants: dict[int, Any],
+) -> Any:  # fmt: skip
+    """A prepared object from what is left of another one, in another process perhaps."""
+    args, k = [], 0
+    for i in range(count):
+        if i in trees:
+            n = leaf_count(trees[i])
+            args.append(rebuild(trees[i], [leaf.example() for leaf in leaves[k : k + n]]))
+        else:
+            n = 1
+            args.append(constants[k] if k in constants else leaves[k].example())
+        k += n
+    return make(f, *args, **options)
+
+
+class Renewing(Prepared):
+    """A prepared object that prepares itself again for arguments unlike the ones that it knows."""
+
+    def __call__(self, *args: Any) -> Any:
+        """A call as that of the class beside this one."""
+        call: Any = super().__call__  # type: ignore[misc]
+        try:
+            return call(*args)
+        except (CacheMismatchError, ArgumentValueError):
+            primals = tuple(args[0]) if self.pairs else args
+            if self._plan.fits(primals):
+                raise
+        if self._plan.run.busy:
+            raise NdualError(
+                "expected one call at a time of a prepared object; got one while another was running. "
+                "Give each thread, and each recursion, its own .clone()"
+            )
+        other = self._recipe.make(self._recipe.f, *primals, **self._recipe.options)
+        self._plan, self._constants, self.inner = other._plan, other._constants, other.inner
+        renew = getattr(self, "renew", None)
+        if renew is not None:
+            renew(other._plan)
+        return call(*args)
+
+
+_renewing: dict[Any, Any] = {}
+
+
+def renewing(kind: Any) -> Any:
+    """A class of prepared objects that prepare themselves again."""
+    if kind not in _renewing:
+        _renewing[kind] = type(kind.__name__, (Renewing, kind), {"__doc__": kind.__doc__})
+    return _renewing[kind]
+
+
+def prepared(kind: type[Any], plan: Plan, make: Callable[..., Any], f: Any, options: dict[str, Any]) -> Any:
+    """A prepared object of a kind; `options` are those that it was asked for with."""
+    chosen: Any = renewing(kind) if options.get("reprepare") else kind
+    return chosen(plan, Recipe(make, f, options))
+
+
 class PreparedDerivative(Prepared, Push):
     """``prepared(primals, tangents)`` returns ``(value, tangent)``; see :func:`prepare_derivative`."""
 
     what = "derivative"
+    pairs = True
 
 
 class PreparedGradient(Prepared, Pull):
@@ -80,10 +161,11 @@ class PreparedJacobian(Prepared):
         return plan.jacobian(args if plan.flat else plan.flatten(args), bar)
 
 
-def _plan(
+def plan_of(
     f: Callable[..., Any], args: tuple[Any, ...], argnums: Any, mode: str, outputs: Outputs, chunk_size: Any = None,
     jvp: bool = False, copy: bool = True,
 ) -> Plan:  # fmt: skip
+    """The plan of a prepared object."""
     operator = f"prepare_{outputs.operator}"
     check_function(f, operator)
     if jvp:
@@ -108,7 +190,7 @@ def _plan(
 
 def prepare_derivative(
     f: Callable[..., Any], *example_args: Any, argnums: int | Sequence[int] | None = None, has_aux: bool = False,
-    mode: str = "auto",
+    mode: str = "auto", reprepare: bool = False,
 ) -> PreparedDerivative:  # fmt: skip
     """Prepare directional derivatives of `f` for arguments like the given ones.
 
@@ -124,6 +206,8 @@ def prepare_derivative(
         `f` returns ``(output, aux)``; calls return `aux` as a third entry.
     mode : {"auto", "forward"}
         How; a directional derivative is always taken forward.
+    reprepare : bool
+        A call with arguments of another shape, dtype or structure prepares again, and does not raise.
 
     Returns
     -------
@@ -148,13 +232,16 @@ def prepare_derivative(
     >>> float(value), float(tangent)
     (5.0, 4.0)
     """
-    return PreparedDerivative(_plan(f, example_args, argnums, mode, Outputs("derivative", has_aux), jvp=True))
+    options = {"argnums": argnums, "has_aux": has_aux, "mode": mode, "reprepare": reprepare}
+    plan = plan_of(f, example_args, argnums, mode, Outputs("derivative", has_aux), jvp=True)
+    found: PreparedDerivative = prepared(PreparedDerivative, plan, prepare_derivative, f, options)
+    return found
 
 
 def prepare_gradient(
     f: Callable[..., Any], *example_args: Any, argnums: int | Sequence[int] = 0, has_aux: bool = False,
     mode: str = "auto", chunk_size: int | None = None, holomorphic: bool = False, copy: bool = True,
-    progress: bool = False,
+    progress: bool = False, reprepare: bool = False,
 ) -> PreparedGradient:  # fmt: skip
     """Prepare value and gradient of a scalar function for arguments like the given ones.
 
@@ -168,13 +255,15 @@ def prepare_gradient(
         As in :func:`value_and_grad`.
     copy : bool
         False returns views of the memory that the object owns: the next call overwrites them.
+    reprepare : bool
+        A call with arguments of another shape, dtype or structure prepares again, and does not raise.
 
     Returns
     -------
     callable
         ``prepared(*args)`` returns ``(value, gradient)``, the gradient with the structure, shapes and dtypes of the
         differentiated arguments. Its ``repr`` says mode, chunk, passes and bytes. One call at a time: ``clone()`` makes
-        another for another thread.
+        another for another thread. It can be pickled if `f` can: what is loaded has been prepared again.
 
     Raises
     ------
@@ -193,13 +282,19 @@ def prepare_gradient(
     (5.0, [2.0, 4.0])
     """
     outputs = Outputs("gradient", has_aux, True, holomorphic)
-    return PreparedGradient(_plan(f, example_args, argnums, mode, outputs, chunk_size, copy=copy), progress)
+    options = {
+        "argnums": argnums, "has_aux": has_aux, "mode": mode, "chunk_size": chunk_size, "holomorphic": holomorphic,
+        "copy": copy, "progress": progress, "reprepare": reprepare,
+    }  # fmt: skip
+    plan = plan_of(f, example_args, argnums, mode, outputs, chunk_size, copy=copy)
+    found: PreparedGradient = prepared(PreparedGradient, plan, prepare_gradient, f, options)
+    return found
 
 
 def prepare_jacobian(
     f: Callable[..., Any], *example_args: Any, argnums: int | Sequence[int] = 0, has_aux: bool = False,
     mode: str = "auto", chunk_size: int | None = None, holomorphic: bool = False, copy: bool = True,
-    progress: bool = False,
+    progress: bool = False, reprepare: bool = False,
 ) -> PreparedJacobian:  # fmt: skip
     """Prepare value and Jacobian of a function for arguments like the given ones.
 
@@ -209,7 +304,7 @@ def prepare_jacobian(
         Returns numbers, arrays, or tuples, lists and dicts of them.
     *example_args
         Arguments of the types, dtypes and shapes that the calls will have; their values do not matter.
-    argnums, has_aux, mode, chunk_size, holomorphic, copy, progress
+    argnums, has_aux, mode, chunk_size, holomorphic, copy, progress, reprepare
         As in :func:`prepare_gradient`.
 
     Returns
@@ -235,6 +330,11 @@ def prepare_jacobian(
     ([1.0, 4.0], [[2.0, 0.0], [0.0, 4.0]])
     """
     outputs = Outputs("jacobian", has_aux, False, holomorphic)
-    plan = _plan(f, example_args, argnums, mode, outputs, chunk_size, copy=copy)
+    plan = plan_of(f, example_args, argnums, mode, outputs, chunk_size, copy=copy)
     plan.refuse_complex()
-    return PreparedJacobian(plan, progress)
+    options = {
+        "argnums": argnums, "has_aux": has_aux, "mode": mode, "chunk_size": chunk_size, "holomorphic": holomorphic,
+        "copy": copy, "progress": progress, "reprepare": reprepare,
+    }  # fmt: skip
+    found: PreparedJacobian = prepared(PreparedJacobian, plan, prepare_jacobian, f, options)
+    return found

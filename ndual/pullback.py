@@ -37,11 +37,7 @@ class Linear:
         self._trace = trace
         self._count = count
         self._around = _core.current_level()
-        single = trace.single
-        self._tree: Tree = 0 if single else trace.value.tree
-        values = [trace.value] if single else trace.value.values
-        names = paths(self._tree, "the output")
-        self._outputs = [output_leaf(v, name) for v, name in zip(values, names, strict=True)]
+        self._tree, self._outputs = outcome(trace.value, trace.single)
 
     def __repr__(self) -> str:
         f, tape = self._plan.f, self._trace.tape
@@ -83,18 +79,8 @@ class Pullback(Linear):
     what = "pullback"
 
     def __call__(self, cotangent: Any = ABSENT) -> tuple[Any, ...]:
-        if cotangent is ABSENT:
-            cotangent = self._one()
-        parts = leaf_parts(self._tree, cotangent, "cotangent of the output", "as f returned it")
-        ws = [
-            None if w is None else one_lane(leaf, w, "cotangent") for leaf, w in zip(self._outputs, parts, strict=True)
-        ]
-        row = self._row(ws)
-        found = self._plan.split(lambda leaf, part: leaf_gradient(leaf, part, False), row)
-        result: list[Any] = [None] * self._count
-        for i, g in zip(self._plan.active, found, strict=True):
-            result[i] = g
-        return tuple(result)
+        row = self._row(cotangents(self._tree, self._outputs, cotangent, self.what))
+        return self._plan.pulled(row, self._count)
 
     def _row(self, ws: list[Any]) -> Any:
         """The cotangents of all arguments in one row; of active cotangents by a rule, for all this is linear."""
@@ -126,19 +112,34 @@ class Pullback(Linear):
         rule = Structured("pullback", ("pullback",), ("ws...",), lanes, transpose, {}, lambda args, kw: (args, {}))
         return forward.apply(rule, Formula(lambda *given: pull(*given, others=True)), tuple(ws[k] for k in active), {})
 
-    def _one(self) -> Any:
-        """The cotangent that stands for none: 1 for a number."""
-        if self._tree == 0 and self._outputs[0].shape == () and not self._outputs[0].complex:
-            return self._outputs[0].dtype.type(1)  # type: ignore[union-attr]
-        if self._tree == 0:
-            raise ArgumentTypeError(
-                f"pullback expects a cotangent of the output, {self._outputs[0]}; got none. "
-                "Only one real number has a cotangent that goes without saying: pass one of the shape of the output"
-            )
+
+def outcome(value: Any, single: bool) -> tuple[Tree, list[Leaf]]:
+    """The tree and the leaves of an output, from its value where that is one dual, else from its parts."""
+    tree: Tree = 0 if single else value.tree
+    values = [value] if single else value.values
+    return tree, [output_leaf(v, name) for v, name in zip(values, paths(tree, "the output"), strict=True)]
+
+
+def cotangents(tree: Tree, leaves: list[Leaf], given: Any, what: str) -> list[Any]:
+    """The cotangents of the leaves of an output, from a structure like it; ABSENT stands for 1, for one real number."""
+    if given is ABSENT:
+        given = _one(tree, leaves, what)
+    parts = leaf_parts(tree, given, "cotangent of the output", "as f returned it")
+    return [None if w is None else one_lane(leaf, w, "cotangent") for leaf, w in zip(leaves, parts, strict=True)]
+
+
+def _one(tree: Tree, leaves: list[Leaf], what: str) -> Any:
+    if tree == 0 and leaves[0].shape == () and not leaves[0].complex:
+        return leaves[0].dtype.type(1)  # type: ignore[union-attr]
+    if tree == 0:
         raise ArgumentTypeError(
-            "pullback expects a cotangent of the output, in the structure that f returned; got none. "
-            "Pass one, with None for what has no cotangent"
+            f"{what} expects a cotangent of the output, {leaves[0]}; got none. "
+            "Only one real number has a cotangent that goes without saying: pass one of the shape of the output"
         )
+    raise ArgumentTypeError(
+        f"{what} expects a cotangent of the output, in the structure that f returned; got none. "
+        "Pass one, with None for what has no cotangent"
+    )
 
 
 def output_leaf(value: Any, name: str) -> Leaf:
@@ -177,11 +178,8 @@ def paths(tree: Tree, name: str) -> Iterator[str]:
             yield from paths(child, f"{name}{tree.step(key)}")
 
 
-def traced(f: Callable[..., Any], primals: tuple[Any, ...], has_aux: bool, operator: str) -> tuple[Plan, Any]:
-    """A plan over the primals that hold floats, and the trace of its run."""
-    check_function(f, operator)
-    if not primals:
-        raise ArgumentValueError(f"{operator} expects the arguments of the function after it; got none")
+def with_floats(primals: tuple[Any, ...], operator: str) -> tuple[int, ...]:
+    """The positions of the arguments that hold floats."""
     active = tuple(i for i, x in enumerate(primals) if leaf_of(x, name_of(i)) or Flat(x, name_of(i), False).leaves)
     if not active:
         got = ", ".join(map(describe, primals))
@@ -189,7 +187,15 @@ def traced(f: Callable[..., Any], primals: tuple[Any, ...], has_aux: bool, opera
             f"{operator} expects at least one float number or float array among the arguments; got {got}. "
             "Pass floats (1.0, not 1)"
         )
-    plan = Plan(f, primals, active, Outputs(operator, has_aux), mode="reverse")
+    return active
+
+
+def traced(f: Callable[..., Any], primals: tuple[Any, ...], has_aux: bool, operator: str) -> tuple[Plan, Any]:
+    """A plan over the primals that hold floats, and the trace of its run."""
+    check_function(f, operator)
+    if not primals:
+        raise ArgumentValueError(f"{operator} expects the arguments of the function after it; got none")
+    plan = Plan(f, primals, with_floats(primals, operator), Outputs(operator, has_aux), mode="reverse")
     run: Any = plan.run
     trace = run.trace(plan.values)
     plan.values = []

@@ -17,7 +17,7 @@ from ndual.checks import Argnums, check_function, check_mode, places
 from ndual.errors import ArgumentTypeError, ArgumentValueError
 from ndual.outputs import Outputs
 from ndual.plan import Plan
-from ndual.prepare import Prepared
+from ndual.prepare import Prepared, prepared
 
 __all__ = ["hessian", "hvp", "prepare_hessian"]
 
@@ -115,6 +115,14 @@ def hessian(
     return evaluate
 
 
+def gradient_inside(
+    f: Callable[..., Any], argnums: Argnums, mode: str, args: Sequence[Any]
+) -> tuple[str, Callable[..., Any]]:
+    """The mode of the gradient that a second derivative is the derivative of, and (gradient, value) as a function."""
+    inner = _inner(check_mode(mode), FEW_INPUTS, args, argnums)
+    return inner, _gradient(f, argnums, False, inner, None)
+
+
 def _with_aux(gradient: Any, value: tuple[Any, Any]) -> tuple[Any, Any]:
     return gradient, value[1]
 
@@ -155,7 +163,6 @@ def hvp(
     (9.0, [3.0, 12.0], [6.0, 120.0])
     """
     check_function(f, "hvp")
-    check_mode(mode)
     for name, entries in (("primals", primals), ("tangents", tangents)):
         if not isinstance(entries, tuple | list):
             raise ArgumentTypeError(
@@ -166,7 +173,7 @@ def hvp(
     if not chosen:
         raise ArgumentValueError("hvp expects a tangent for at least one argument; got none. Call grad(f) itself")
     argnums = chosen[0] if len(chosen) == 1 else chosen
-    gradient = _gradient(f, argnums, False, _inner(mode, FEW_INPUTS, primals, argnums), None)
+    _, gradient = gradient_inside(f, argnums, mode, primals)
     (found, value), (product, _) = jvp(gradient, primals, tangents)
     return value, found, product
 
@@ -185,7 +192,7 @@ class PreparedHessian(Prepared):
 
 def prepare_hessian(
     f: Callable[..., Any], *example_args: Any, argnums: int | Sequence[int] = 0, mode: str = "auto",
-    chunk_size: int | None = None,
+    chunk_size: int | None = None, reprepare: bool = False,
 ) -> PreparedHessian:  # fmt: skip
     """Prepare value, gradient and Hessian of a scalar function for arguments like the given ones.
 
@@ -197,6 +204,8 @@ def prepare_hessian(
         Arguments of the types, dtypes and shapes that the calls will have; their values do not matter.
     argnums, mode, chunk_size
         As in :func:`hessian`.
+    reprepare : bool
+        As in :func:`prepare_gradient`.
 
     Returns
     -------
@@ -227,6 +236,7 @@ def prepare_hessian(
     gradient = _gradient(f, chosen, False, inner, chunk_size)
     plan = Plan(gradient, example_args, chosen, Outputs("hessian"), chunk_size=chunk_size, again=True)
     plan.refuse_complex()
-    prepared = PreparedHessian(plan)
-    prepared.inner = inner
-    return prepared
+    options = {"argnums": argnums, "mode": mode, "chunk_size": chunk_size, "reprepare": reprepare}
+    found: PreparedHessian = prepared(PreparedHessian, plan, prepare_hessian, f, options)
+    found.inner = inner
+    return found

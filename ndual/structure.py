@@ -52,6 +52,17 @@ class Leaf:
         """Whether the leaf has an imaginary part."""
         return self.dtype is not None and self.dtype.kind == "c"
 
+    @property
+    def of_type(self) -> bool:
+        """Whether nothing is expected but a type."""
+        return self.dtype is None
+
+    def example(self) -> Any:
+        """Some value like those that are expected."""
+        assert self.dtype is not None, "what has no dtype has no example"
+        zeros = np.zeros(self.shape, self.dtype)
+        return zeros if self.type is np.ndarray else self.type(0) if self.type in (float, complex) else zeros[()]
+
     def dof(self, holomorphic: bool) -> int:
         """Directions that the leaf has: two for a complex number unless the function is holomorphic."""
         return self.size * (2 if self.complex and not holomorphic else 1)

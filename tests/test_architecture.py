@@ -34,9 +34,11 @@ ROOMS = {
     "api": {"errors", "_core", "config", "frontend", "structure", "outputs", "chunk", "plan", "rules", "reverse"},
     "prepare": (
         {"errors", "_core", "config", "frontend", "structure", "outputs", "chunk", "plan", "rules", "api", "reverse"}
+        | {"tangents"}
     ),
     "pullback": {"errors", "_core", "rules", "structure", "tangents", "outputs", "plan"},
     "second": {"errors", "outputs", "plan", "api", "prepare"},
+    "products": {"errors", "structure", "outputs", "plan", "prepare", "pullback", "second"},
     "trace": {"errors", "_core", "outputs", "plan"},
     "testing": {"errors", "_core", "config", "frontend", "rules", "api", "reverse"},
     "recompute": {"errors", "_core", "outputs", "plan", "reverse"},
@@ -49,7 +51,9 @@ ROOMS = {
 }
 
 
-for _room in ("layout", "plan", "api", "prepare", "pullback", "second", "trace", "recompute", "scipy", "custom"):
+for _room in ("layout", "plan", "api", "prepare", "pullback", "second", "trace", "recompute", "scipy"):
+    ROOMS[_room].add("checks")
+for _room in ("custom", "products"):
     ROOMS[_room].add("checks")
 
 
