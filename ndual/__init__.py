@@ -2,7 +2,7 @@
 
 from ndual import errors
 from ndual._core.include import get_include
-from ndual.api import derivative, grad, jacfwd, jacobian, jacrev, jvp, stop_gradient, value_and_grad
+from ndual.api import grad, jvp, stop_gradient, value_and_grad
 from ndual.config import config
 from ndual.custom import custom_rule, defrule, differentiate_with, elementwise, nondiff, using
 from ndual.errors import (
@@ -23,6 +23,7 @@ from ndual.errors import (
 )
 from ndual.frontend.dispatch import install as _install
 from ndual.frontend.lift import lift
+from ndual.jacobians import derivative, jacfwd, jacobian, jacrev
 from ndual.prepare import prepare_derivative, prepare_gradient, prepare_jacobian
 from ndual.products import prepare_hvp, prepare_vjp
 from ndual.pullback import linearize, vjp

@@ -62,7 +62,7 @@ class Layout:
         ) -> None:  # fmt: skip
         writer = _Writer(trees, leaves, count)
         code = "\n".join([*writer.loader(), *writer.caller(), *writer.results(active, alone)])
-        space = writer.names
+        space = writer.names | {"__name__": __name__}
         exec(compile(code, "<layout of arguments>", "exec"), space)
         self.load: Callable[[Any, tuple[Any, ...]], list[Any] | None] = space["load"]
         self.call: Callable[..., Any] = space["call"]

@@ -13,11 +13,12 @@ from ndual._core._dual import Pull, Push
 from ndual.api import passes_of
 from ndual.checks import Argnums, check_argnums, check_forward, check_function, check_mode
 from ndual.chunk import check_chunk_size
-from ndual.errors import ArgumentValueError, CacheMismatchError, NdualError
+from ndual.errors import ArgumentTypeError, ArgumentValueError, CacheMismatchError, NdualError
 from ndual.outputs import Outputs
 from ndual.plan import Plan
 from ndual.structure import Leaf, Tree, rebuild
 from ndual.tangents import leaf_count
+from ndual.wrt import Reach
 
 __all__ = ["prepare_derivative", "prepare_gradient", "prepare_jacobian"]
 
@@ -55,6 +56,11 @@ class Prepared:
         other._constants = self._constants
         return other
 
+    def examples(self) -> tuple[Any, ...]:
+        """Arguments like those that this was made for."""
+        plan = self._plan
+        return examples(plan.trees, plan.leaves, plan.count, self._constants)
+
     def __reduce__(self) -> Any:
         plan = self._plan
         shape = plan.trees, plan.leaves, plan.count, self._constants
@@ -78,7 +84,13 @@ def _made_again(
     leaves: Sequence[Leaf], count: int, constants: dict[int, Any],
 ) -> Any:  # fmt: skip
     """A prepared object from what is left of another one, in another process perhaps."""
-    args, k = [], 0
+    return make(f, *examples(trees, leaves, count, constants), **options)
+
+
+def examples(trees: dict[int, Tree], leaves: Sequence[Leaf], count: int, constants: dict[int, Any]) -> tuple[Any, ...]:
+    """Arguments of a shape."""
+    args: list[Any] = []
+    k = 0
     for i in range(count):
         if i in trees:
             n = leaf_count(trees[i])
@@ -87,7 +99,7 @@ def _made_again(
             n = 1
             args.append(constants[k] if k in constants else leaves[k].example())
         k += n
-    return make(f, *args, **options)
+    return tuple(args)
 
 
 class Renewing(Prepared):
@@ -161,6 +173,53 @@ class PreparedJacobian(Prepared):
         return plan.jacobian(args if plan.flat else plan.flatten(args), bar)
 
 
+class Reaching:
+    """A prepared object with ``wrt=``: its calls take what that names as it is at the time."""
+
+    def __init__(self, inner: Any, reach: Reach, make: Any) -> None:
+        self._inner, self._reach, self._make = inner, reach, make
+
+    def __call__(self, *args: Any) -> Any:
+        """A call as that of the prepared object inside, with the arguments of f."""
+        if self._inner.pairs:
+            return self._inner(self._reach.primals(args[0]), *args[1:])
+        return self._inner(*self._reach.values(), *args)
+
+    def clone(self) -> Reaching:
+        """The same, with buffers of its own."""
+        return Reaching(self._inner.clone(), self._reach, self._make)
+
+    def __repr__(self) -> str:
+        return repr(self._inner)
+
+    def __reduce__(self) -> Any:
+        make, f, wrt, options = self._make
+        # What is loaded reaches its own copies, so that only names can be found again.
+        if not isinstance(wrt, str | list | tuple):
+            raise ArgumentTypeError(
+                f"expected a path as wrt in a prepared object that is pickled; got a {type(wrt).__name__}. "
+                'Write wrt="model.layers[0]"'
+            )
+        return _reaching_again, (make, f, wrt, options, self._inner.examples()[self._reach.count :])
+
+
+def _reaching_again(
+    make: Callable[..., Any], f: Callable[..., Any], wrt: Any, options: dict[str, Any], examples: tuple[Any, ...]
+) -> Any:
+    return reaching(make, f, wrt, examples, options)
+
+
+def reaching(
+    make: Callable[..., Any], f: Callable[..., Any], wrt: Any, args: Sequence[Any], options: dict[str, Any]
+) -> Any:
+    """A prepared object that differentiates with respect to what a function reaches."""
+    reach = Reach(make.__name__, f, wrt, options["argnums"])
+    several = options["argnums"] is None and not isinstance(reach.argnums, tuple)
+    chosen = (reach.argnums,) if several else reach.argnums
+    inner = make(reach.call, *reach.primals(args), **(options | {"argnums": chosen}))
+    return Reaching(inner, reach, (make, f, wrt, options))
+
+
 def plan_of(
     f: Callable[..., Any], args: tuple[Any, ...], argnums: Any, mode: str, outputs: Outputs, chunk_size: Any = None,
     jvp: bool = False, copy: bool = True,
@@ -190,7 +249,7 @@ def plan_of(
 
 def prepare_derivative(
     f: Callable[..., Any], *example_args: Any, argnums: int | Sequence[int] | None = None, has_aux: bool = False,
-    mode: str = "auto", reprepare: bool = False,
+    mode: str = "auto", reprepare: bool = False, wrt: Any = None,
 ) -> PreparedDerivative:  # fmt: skip
     """Prepare directional derivatives of `f` for arguments like the given ones.
 
@@ -208,6 +267,8 @@ def prepare_derivative(
         How; a directional derivative is always taken forward.
     reprepare : bool
         A call with arguments of another shape, dtype or structure prepares again, and does not raise.
+    wrt : optional
+        As in :func:`jvp`.
 
     Returns
     -------
@@ -233,6 +294,9 @@ def prepare_derivative(
     (5.0, 4.0)
     """
     options = {"argnums": argnums, "has_aux": has_aux, "mode": mode, "reprepare": reprepare}
+    if wrt is not None:
+        whole: PreparedDerivative = reaching(prepare_derivative, f, wrt, example_args, options)
+        return whole
     plan = plan_of(f, example_args, argnums, mode, Outputs("derivative", has_aux), jvp=True)
     found: PreparedDerivative = prepared(PreparedDerivative, plan, prepare_derivative, f, options)
     return found
@@ -241,7 +305,7 @@ def prepare_derivative(
 def prepare_gradient(
     f: Callable[..., Any], *example_args: Any, argnums: int | Sequence[int] = 0, has_aux: bool = False,
     mode: str = "auto", chunk_size: int | None = None, holomorphic: bool = False, copy: bool = True,
-    progress: bool = False, reprepare: bool = False,
+    progress: bool = False, reprepare: bool = False, wrt: Any = None,
 ) -> PreparedGradient:  # fmt: skip
     """Prepare value and gradient of a scalar function for arguments like the given ones.
 
@@ -257,6 +321,8 @@ def prepare_gradient(
         False returns views of the memory that the object owns: the next call overwrites them.
     reprepare : bool
         A call with arguments of another shape, dtype or structure prepares again, and does not raise.
+    wrt : optional
+        As in :func:`grad`; a call takes it as it is then.
 
     Returns
     -------
@@ -281,11 +347,14 @@ def prepare_gradient(
     >>> float(value), gradient.tolist()
     (5.0, [2.0, 4.0])
     """
-    outputs = Outputs("gradient", has_aux, True, holomorphic)
     options = {
         "argnums": argnums, "has_aux": has_aux, "mode": mode, "chunk_size": chunk_size, "holomorphic": holomorphic,
         "copy": copy, "progress": progress, "reprepare": reprepare,
     }  # fmt: skip
+    if wrt is not None:
+        whole: PreparedGradient = reaching(prepare_gradient, f, wrt, example_args, options)
+        return whole
+    outputs = Outputs("gradient", has_aux, True, holomorphic)
     plan = plan_of(f, example_args, argnums, mode, outputs, chunk_size, copy=copy)
     found: PreparedGradient = prepared(PreparedGradient, plan, prepare_gradient, f, options)
     return found
@@ -294,7 +363,7 @@ def prepare_gradient(
 def prepare_jacobian(
     f: Callable[..., Any], *example_args: Any, argnums: int | Sequence[int] = 0, has_aux: bool = False,
     mode: str = "auto", chunk_size: int | None = None, holomorphic: bool = False, copy: bool = True,
-    progress: bool = False, reprepare: bool = False,
+    progress: bool = False, reprepare: bool = False, wrt: Any = None,
 ) -> PreparedJacobian:  # fmt: skip
     """Prepare value and Jacobian of a function for arguments like the given ones.
 
@@ -304,7 +373,7 @@ def prepare_jacobian(
         Returns numbers, arrays, or tuples, lists and dicts of them.
     *example_args
         Arguments of the types, dtypes and shapes that the calls will have; their values do not matter.
-    argnums, has_aux, mode, chunk_size, holomorphic, copy, progress, reprepare
+    argnums, has_aux, mode, chunk_size, holomorphic, copy, progress, reprepare, wrt
         As in :func:`prepare_gradient`.
 
     Returns
@@ -329,12 +398,15 @@ def prepare_jacobian(
     >>> value.tolist(), jacobian.tolist()
     ([1.0, 4.0], [[2.0, 0.0], [0.0, 4.0]])
     """
-    outputs = Outputs("jacobian", has_aux, False, holomorphic)
-    plan = plan_of(f, example_args, argnums, mode, outputs, chunk_size, copy=copy)
-    plan.refuse_complex()
     options = {
         "argnums": argnums, "has_aux": has_aux, "mode": mode, "chunk_size": chunk_size, "holomorphic": holomorphic,
         "copy": copy, "progress": progress, "reprepare": reprepare,
     }  # fmt: skip
+    if wrt is not None:
+        whole: PreparedJacobian = reaching(prepare_jacobian, f, wrt, example_args, options)
+        return whole
+    outputs = Outputs("jacobian", has_aux, False, holomorphic)
+    plan = plan_of(f, example_args, argnums, mode, outputs, chunk_size, copy=copy)
+    plan.refuse_complex()
     found: PreparedJacobian = prepared(PreparedJacobian, plan, prepare_jacobian, f, options)
     return found

@@ -9,7 +9,7 @@ from ndual.checks import check_argnums, check_function
 from ndual.errors import ArgumentValueError
 from ndual.outputs import Outputs
 from ndual.plan import Plan
-from ndual.prepare import Prepared, PreparedDerivative, plan_of, prepared
+from ndual.prepare import Prepared, PreparedDerivative, plan_of, prepared, reaching
 from ndual.pullback import ABSENT, cotangents, outcome, with_floats
 from ndual.second import gradient_inside
 from ndual.structure import rebuild
@@ -53,7 +53,7 @@ class PreparedHvp(PreparedDerivative):
 
 def prepare_vjp(
     f: Callable[..., Any], *example_args: Any, argnums: int | Sequence[int] | None = None, has_aux: bool = False,
-    reprepare: bool = False,
+    reprepare: bool = False, wrt: Any = None,
 ) -> PreparedVjp:  # fmt: skip
     """Prepare products of cotangents with the Jacobian, for arguments like the given ones.
 
@@ -69,6 +69,8 @@ def prepare_vjp(
         `f` returns ``(output, aux)``; calls return `aux` as a third entry.
     reprepare : bool
         A call with arguments of another shape, dtype or structure prepares again, and does not raise.
+    wrt : optional
+        As in :func:`grad`.
 
     Returns
     -------
@@ -93,6 +95,10 @@ def prepare_vjp(
     >>> value.tolist(), gradient.tolist()
     ([1.0, 4.0], [2.0, 40.0])
     """
+    options = {"argnums": argnums, "has_aux": has_aux, "reprepare": reprepare}
+    if wrt is not None:
+        whole: PreparedVjp = reaching(prepare_vjp, f, wrt, example_args, options)
+        return whole
     check_function(f, "prepare_vjp")
     if not example_args:
         raise ArgumentValueError("prepare_vjp expects example arguments after the function; got none")
@@ -100,14 +106,13 @@ def prepare_vjp(
     # One entry for each argument, wherever argnums is one number.
     places = (chosen,) if isinstance(chosen, int) else chosen
     plan = Plan(f, example_args, places, Outputs("vjp", has_aux), mode="reverse", again=True)
-    options = {"argnums": argnums, "has_aux": has_aux, "reprepare": reprepare}
     found: PreparedVjp = prepared(PreparedVjp, plan, prepare_vjp, f, options)
     return found
 
 
 def prepare_hvp(
     f: Callable[..., Any], *example_args: Any, argnums: int | Sequence[int] = 0, mode: str = "auto",
-    reprepare: bool = False,
+    reprepare: bool = False, wrt: Any = None,
 ) -> PreparedHvp:  # fmt: skip
     """Prepare value, gradient and products of the Hessian with vectors, for arguments like the given ones.
 
@@ -123,6 +128,8 @@ def prepare_hvp(
         How the gradient is taken, as in :func:`hessian`.
     reprepare : bool
         A call with arguments of another shape, dtype or structure prepares again, and does not raise.
+    wrt : optional
+        As in :func:`grad`.
 
     Returns
     -------
@@ -146,13 +153,16 @@ def prepare_hvp(
     >>> float(value), gradient.tolist(), found.tolist()
     (9.0, [3.0, 12.0], [6.0, 120.0])
     """
+    options = {"argnums": argnums, "mode": mode, "reprepare": reprepare}
+    if wrt is not None:
+        whole: PreparedHvp = reaching(prepare_hvp, f, wrt, example_args, options)
+        return whole
     check_function(f, "prepare_hvp")
     if not example_args:
         raise ArgumentValueError("prepare_hvp expects example arguments after the function; got none")
     chosen = check_argnums(argnums)
     inner, gradient = gradient_inside(f, chosen, mode, example_args)
     plan = plan_of(gradient, example_args, argnums, "forward", Outputs("hvp"), jvp=True)
-    options = {"argnums": argnums, "mode": mode, "reprepare": reprepare}
     found: PreparedHvp = prepared(PreparedHvp, plan, prepare_hvp, f, options)
     found.inner = inner
     return found

@@ -21,6 +21,7 @@ from ndual.plan import Plan
 from ndual.rules.registry import Structured
 from ndual.structure import ARRAY, Branch, Flat, Leaf, Tree, leaf_of, rebuild, rebuild_gradient
 from ndual.tangents import leaf_count, match
+from ndual.wrt import Reach
 
 __all__ = ["linearize", "vjp"]
 
@@ -190,19 +191,27 @@ def with_floats(primals: tuple[Any, ...], operator: str) -> tuple[int, ...]:
     return active
 
 
-def traced(f: Callable[..., Any], primals: tuple[Any, ...], has_aux: bool, operator: str) -> tuple[Plan, Any]:
-    """A plan over the primals that hold floats, and the trace of its run."""
+def traced(
+    f: Callable[..., Any], primals: tuple[Any, ...], has_aux: bool, operator: str, wrt: Any = None
+) -> tuple[Plan, Any, int]:
+    """A plan over the primals that hold floats, the trace of its run, and how many arguments have directions."""
     check_function(f, operator)
-    if not primals:
-        raise ArgumentValueError(f"{operator} expects the arguments of the function after it; got none")
-    plan = Plan(f, primals, with_floats(primals, operator), Outputs(operator, has_aux), mode="reverse")
+    if wrt is not None:
+        reach = Reach(operator, f, wrt)
+        f, primals, count = reach.call, reach.primals(primals), reach.count
+        active = tuple(range(count))
+    else:
+        if not primals:
+            raise ArgumentValueError(f"{operator} expects the arguments of the function after it; got none")
+        active, count = with_floats(primals, operator), len(primals)
+    plan = Plan(f, primals, active, Outputs(operator, has_aux), mode="reverse")
     run: Any = plan.run
     trace = run.trace(plan.values)
     plan.values = []
-    return plan, trace
+    return plan, trace, count
 
 
-def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
+def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False, wrt: Any = None) -> tuple[Any, ...]:
     """Value of a function, and the map that takes a cotangent of its output back to its arguments.
 
     Parameters
@@ -213,6 +222,8 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[An
         The arguments of `f`. Those that hold floats or complex numbers are differentiated.
     has_aux : bool
         `f` returns ``(output, aux)``; `aux` is handed back as it is.
+    wrt : optional
+        As in :func:`grad`. There is one entry for each part that it names then, and none for the primals.
 
     Returns
     -------
@@ -249,13 +260,13 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[An
     >>> to_A.tolist(), to_x.tolist()
     ([[1.0, -1.0], [2.0, -2.0]], [7.0, 10.0])
     """
-    plan, trace = traced(f, primals, has_aux, "vjp")
+    plan, trace, count = traced(f, primals, has_aux, "vjp", wrt)
     value = trace.value if trace.single else rebuild(trace.value.tree, trace.value.values)
-    pullback = Pullback(plan, trace, len(primals))
+    pullback = Pullback(plan, trace, count)
     return (value, pullback, trace.value.aux) if has_aux else (value, pullback)
 
 
-def linearize(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
+def linearize(f: Callable[..., Any], *primals: Any, has_aux: bool = False, wrt: Any = None) -> tuple[Any, ...]:
     """Value of a function, and the map that takes tangents of its arguments to the tangent of its output.
 
     Parameters
@@ -266,6 +277,8 @@ def linearize(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tu
         The arguments of `f`. Those that hold floats or complex numbers are differentiated.
     has_aux : bool
         `f` returns ``(output, aux)``; `aux` is handed back as it is.
+    wrt : optional
+        As in :func:`grad`. There is one entry for each part that it names then, and none for the primals.
 
     Returns
     -------
@@ -293,7 +306,7 @@ def linearize(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tu
     >>> value.tolist(), push(np.array([1.0, 0.0])).tolist(), push(np.array([0.0, 1.0])).tolist()
     ([1.0, 9.0], [2.0, 0.0], [0.0, 6.0])
     """
-    plan, trace = traced(f, primals, has_aux, "linearize")
+    plan, trace, count = traced(f, primals, has_aux, "linearize", wrt)
     value = trace.value if trace.single else rebuild(trace.value.tree, trace.value.values)
-    push = Push(plan, trace, len(primals))
+    push = Push(plan, trace, count)
     return (value, push, trace.value.aux) if has_aux else (value, push)

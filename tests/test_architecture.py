@@ -36,11 +36,15 @@ ROOMS = {
         {"errors", "_core", "config", "frontend", "structure", "outputs", "chunk", "plan", "rules", "api", "reverse"}
         | {"tangents"}
     ),
+    "reached": {"frontend", "objects"},
+    "places": {"errors", "_core", "objects", "reached"},
+    "wrt": {"errors", "objects", "places", "reached"},
+    "jacobians": {"errors", "frontend", "outputs", "plan", "api"},
     "pullback": {"errors", "_core", "rules", "structure", "tangents", "outputs", "plan"},
     "second": {"errors", "outputs", "plan", "api", "prepare"},
     "products": {"errors", "structure", "outputs", "plan", "prepare", "pullback", "second"},
     "trace": {"errors", "_core", "outputs", "plan"},
-    "testing": {"errors", "_core", "config", "frontend", "rules", "api", "reverse"},
+    "testing": {"errors", "_core", "config", "frontend", "rules", "api", "jacobians", "reverse"},
     "recompute": {"errors", "_core", "outputs", "plan", "reverse"},
     "custom": {"errors", "_core", "frontend", "rules", "structure", "outputs", "plan", "pullback", "api"},
     "interop": {"errors", "custom", "outputs", "pullback"},
@@ -51,10 +55,12 @@ ROOMS = {
 }
 
 
-for _room in ("layout", "plan", "api", "prepare", "pullback", "second", "trace", "recompute", "scipy"):
+for _room in ("api", "custom", "jacobians", "layout", "plan", "prepare", "products", "pullback", "recompute", "scipy"):
     ROOMS[_room].add("checks")
-for _room in ("custom", "products"):
+for _room in ("second", "trace"):
     ROOMS[_room].add("checks")
+for _room in ("api", "jacobians", "prepare", "products", "pullback", "second"):
+    ROOMS[_room].add("wrt")
 
 
 def dotted(path: Path) -> str:

@@ -151,7 +151,9 @@ cdef str marked_array(NDualArray x, str text):
 
 
 # Frames of the operators: what lies outside of them is not the differentiated function.
-cdef frozenset OPERATORS = frozenset({"ndual.api", "ndual.plan", "ndual.prepare", "ndual.scipy", "ndual._core.run"})
+cdef frozenset OPERATORS = frozenset({
+    "ndual.api", "ndual.jacobians", "ndual.layout", "ndual.plan", "ndual.prepare", "ndual.scipy", "ndual._core.run",
+})
 
 
 cdef str where():
