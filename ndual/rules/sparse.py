@@ -48,6 +48,10 @@ class Form:
     @functools.cached_property
     def cells(self) -> tuple[Any, Any, Any]:
         """Rows, columns and places among the values of all cells; places of None stand for all in order."""
+        if self.format in ("csr", "csc"):
+            starts, indices = self.pattern.indptr, self.pattern.indices
+            along = np.repeat(np.arange(starts.size - 1, dtype=indices.dtype), np.diff(starts))
+            return (along, indices, None) if self.format == "csr" else (indices, along, None)
         coo = self.pattern.tocoo()
         at = coo.data.astype(np.intp) - 1
         in_order = at.size == self.pattern.data.size and bool((at == np.arange(at.size)).all())
@@ -56,10 +60,10 @@ class Form:
     @functools.cached_property
     def by_rows(self) -> tuple[Any, Any, Any]:
         """Places among the values row by row, the columns there, and where each row starts."""
+        if self.format == "csr":
+            return None, self.pattern.indices, self.pattern.indptr
         rows, columns, at = self.cells
         starts = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=self.pattern.shape[0]))])
-        if self.format == "csr":
-            return at, columns, starts
         order = np.argsort(rows, kind="stable")
         return order if at is None else at[order], columns[order], starts
 
