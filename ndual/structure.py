@@ -7,7 +7,8 @@ handled here; nothing runs a function, and the only thing known of a dual is how
 from __future__ import annotations
 
 import enum
-from collections import deque
+import sys
+from collections import OrderedDict, deque
 from dataclasses import dataclass
 from typing import Any
 
@@ -224,7 +225,7 @@ class Flat:
     With `needed`, an argument without leaves is an error.
     """
 
-    __slots__ = ("_index", "_next", "_reached", "leaves", "marks", "name", "originals", "tree", "values")
+    __slots__ = ("_index", "_next", "_open", "_reached", "leaves", "marks", "name", "originals", "tree", "values")
 
     def __init__(self, value: Any, name: str, needed: bool = True) -> None:
         self.name = name
@@ -234,9 +235,17 @@ class Flat:
         self.marks: dict[int, int] = {}
         self.originals: dict[int, Any] = {}  # by mark
         self._next = 0
+        self._open: set[int] = set()  # containers that are being looked into
         self._reached = 0  # leaves and marks that were met, again or not
         found = leaf_of(value, name)
-        self.tree: Tree = self._add(*found) if found else self._grow(value, name)
+        try:
+            self.tree: Tree = self._add(*found) if found else self._grow(value, name)
+        except RecursionError:
+            raise ArgumentTypeError(
+                f"{name}: expected a structure that is less deep than calls of Python may be "
+                f"({sys.getrecursionlimit()}); got {with_article(type_name(value))} that is deeper. "
+                "Keep long chains in a list"
+            ) from None
         if needed and not self.leaves:
             raise ArgumentTypeError(_no_float(value, name))
 
@@ -276,7 +285,13 @@ class Flat:
                 f"got {type_name(value)}. "
                 + (f"Pass {remedy}, and wrap it again inside" if remedy else "Pass the arrays that it holds")
             )
+        if isinstance(value, tuple) and id(value) in self._open:
+            raise ArgumentTypeError(
+                f"{name}: expected a structure that can be built again; got {with_article(type(value).__name__)} that "
+                "contains itself. Make it a list or an object"
+            )
         mark = -1 if isinstance(value, tuple) else self._mark(value)
+        self._open.add(id(value))
         if isinstance(value, dict):
             keys: tuple[Any, ...] | None = tuple(value)
             children = tuple(self._grow(v, f"{name}[{k!r}]") for k, v in value.items())
@@ -286,6 +301,7 @@ class Flat:
             children = tuple(
                 self._grow(v, f"{name}.{names[i]}" if names else f"{name}[{i}]") for i, v in enumerate(value)
             )
+        self._open.discard(id(value))
         return Branch(type(value), keys, children, mark, extra_of(value))
 
     def _mark(self, value: Any) -> int:
@@ -397,17 +413,25 @@ def _describe(tree: Tree) -> str:
     return with_article(type(tree.value).__name__) if isinstance(tree, Constant) else f"float leaf number {tree}"
 
 
-def plain_data(value: Any) -> bool:
+def plain_data(value: Any, met: set[int] | None = None) -> bool:
     """Whether a value is numbers, strings and arrays all through, so that it can run no code of the user's."""
     kind = type(value)
     if kind in (float, int, complex, bool, str, bytes, type(None), range, slice):
         return True
     if kind is np.ndarray:
         return bool(value.dtype.kind != "O")
-    if kind in (tuple, list):
-        return all(map(plain_data, value))
-    if kind is dict:
-        return all(map(plain_data, value.values()))
     if isinstance(value, np.generic) or _core.is_dual(value):
         return True
-    return quiet(kind) and all(map(plain_data, (fields_of(value) or {}).values()))
+    if kind in (tuple, list, deque):
+        parts = value
+    elif kind in (dict, OrderedDict):
+        parts = value.values()
+    elif quiet(kind):
+        parts = (fields_of(value) or {}).values()
+    else:
+        return False
+    met = set() if met is None else met
+    if id(value) in met:
+        return True
+    met.add(id(value))
+    return all(plain_data(part, met) for part in parts)

@@ -83,3 +83,51 @@ def test_what_may_be_written_while_an_argument_is_held(way):
         ndual.grad(lambda a: 1 / 0, **WAYS[way])(x)
     assert x.flags.writeable
     assert ndual.hessian(lambda a: np.sum(a * a * x))(x).tolist() == np.diag(2 * x).tolist()
+
+
+@pytest.mark.parametrize("way", [*WAYS, "one", "eight"])
+def test_memory_that_is_shared_and_written_to(way):
+    """A container or argument beside the differentiated one shares its tangent, or raises."""
+    options = {"one": {"chunk_size": 1}, "eight": {"chunk_size": 8}}.get(way) or WAYS.get(way, {})
+    x = np.array([2.0, 5.0])
+
+    def arguments(a, b):
+        a *= 3.0
+        return np.sum(a * b)
+
+    def container(a, c):
+        a *= 3.0
+        return np.sum(a * c["w"])
+
+    def written(a, c):
+        c["w"][0] *= 3.0
+        return np.sum(a * c["w"])
+
+    def closure(a):
+        a *= 3.0
+        return np.sum(a * x)
+
+    def structures(a, c):
+        a["w"] *= 3.0
+        return np.sum(a["w"] * c["w"])
+
+    for f, argnums, args in (
+        (arguments, (0, 1), (x, x)),
+        (arguments, 0, (x, x)),
+        (container, 0, (x, {"w": x})),
+        (written, 0, (x, {"w": x})),
+        (closure, 0, (x,)),
+        (structures, (0, 1), ({"w": x}, {"w": x})),
+    ):
+        with pytest.raises(ndual.AliasError):
+            ndual.grad(f, argnums, **options)(*args)
+        assert x.tolist() == [2.0, 5.0]
+        assert x.flags.writeable
+    outside = np.zeros(2)
+
+    def lost(a):
+        outside[0] = a[0]
+        return outside[0]
+
+    with pytest.raises(ndual.DerivativeLostError):
+        ndual.grad(lost, **options)(x)
