@@ -184,6 +184,7 @@ one = Inner(1.0)
         ({"a": 1.0, "b": 2.0}, {"b": 1.0, "a": 2.0}),
         (Inner(1.0), SimpleNamespace(a=1.0)),
         (SimpleNamespace(a=1.0), SimpleNamespace(a=1.0, b=2.0)),
+        (SimpleNamespace(a=1.0), SimpleNamespace(b=1.0)),
         (partly(a=1.0), partly(a=1.0, b=2.0)),
         (partly(a=1.0, b=2.0), partly(a=1.0)),
         (partly(a=1.0), partly(a=1.0, c=2.0)),

@@ -136,8 +136,9 @@ def test_two_threads(kind, mode, reprepare):
     with pytest.raises(ndual.NdualError, match=r"one call at a time.*\.clone\(\)"):
         called(prepared, kind)
     if reprepare:
-        with pytest.raises(ndual.NdualError, match=r"one call at a time.*\.clone\(\)"):
-            called(prepared, kind, Outer(Inner(1.0), np.ones(3)))
+        for other in (Outer(Inner(1.0), np.ones(3)), Outer(Outer(1.0, 1.0), np.ones(2))):
+            with pytest.raises(ndual.NdualError, match=r"one call at a time.*\.clone\(\)"):
+                prepared(*(((other, 3.0), (other,)) if kind in ("derivative", "hvp", "vjp") else (other, 3.0)))
     go.set()
     thread.join()
     assert found == [expected(kind)]
