@@ -37,6 +37,61 @@ def cholesky_by_loops(a):
     return 2 * sum(np.log(a[i, i]) for i in range(n))
 
 
+def kalman_filter(p, seen):
+    """The negative log-likelihood of a sum of two positions, each with its speed, by a loop that updates in place.
+
+    The parameters: how the speeds last, how they drive each other, and the logarithms of two noises.
+    """
+    a = np.eye(4, dtype=np.asarray(p[:0]).dtype)
+    a[0, 1] = a[2, 3] = 0.1
+    a[1, 1], a[3, 3] = np.tanh(p[0]), np.tanh(p[1])
+    a[1, 3], a[3, 1] = p[2], p[3]
+    q = np.exp(2.0 * p[4]) * np.diag([0.0, 1.0, 0.0, 1.0])
+    noise = np.exp(2.0 * p[5])
+    h = np.array([1.0, 0.0, 1.0, 0.0])
+    state, cover = np.zeros(4, a.dtype), np.eye(4, dtype=a.dtype)
+    total = 0.0
+    for y in seen:
+        state[:] = a @ state
+        cover[:] = a @ cover @ a.T
+        cover += q
+        across = cover @ h
+        spread = h @ across + noise
+        gap = y - h @ state
+        total += 0.5 * (np.log(spread) + gap * gap / spread)
+        gain = across / spread
+        state += gain * gap
+        cover -= np.outer(gain, across)
+    return total
+
+
+def kalman_data(steps: int = 500) -> tuple[np.ndarray, np.ndarray]:
+    """Parameters and observations drawn near to them."""
+    rng = np.random.default_rng(1960)
+    p = np.array([2.0, 1.8, 0.05, -0.05, -1.0, -0.7])
+    speeds = np.cumsum(rng.standard_normal((steps, 2)) * 0.3, 0)
+    return p, 0.1 * np.cumsum(speeds, 0).sum(1) + 0.5 * rng.standard_normal(steps)
+
+
+def kalman_by_complex_steps(p: np.ndarray, seen: np.ndarray) -> np.ndarray:
+    """The gradient to rounding."""
+    steps = p + 1e-30j * np.eye(p.size)
+    return np.array([kalman_filter(step, seen).imag / 1e-30 for step in steps])
+
+
+@contextmanager
+def gradient_of_kalman_filter(peers: bool) -> Iterator[Contestants]:
+    """Value and all six derivatives in both modes, beside the value alone."""
+    p, seen = kalman_data()
+    want = kalman_by_complex_steps(p, seen)
+    calls: Contestants = {"plain": lambda: kalman_filter(p, seen)}
+    for mode in ("forward", "reverse"):
+        gradient = ndual.prepare_gradient(lambda p: kalman_filter(p, seen), p, mode=mode)
+        assert np.allclose(gradient(p)[1], want, rtol=1e-9), f"{mode} gives another gradient"
+        calls[mode] = lambda gradient=gradient: gradient(p)
+    yield calls
+
+
 def logistic(w, X, s):
     """The negative log-likelihood of labels of plus and minus one."""
     return np.sum(np.logaddexp(0, -s * (X @ w)))

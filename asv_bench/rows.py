@@ -12,7 +12,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from problems import hessian_of_logistic, hessian_of_rosenbrock, minimize_rosenbrock, reverse_rosenbrock, rosenbrock
+from problems import (
+    gradient_of_kalman_filter,
+    hessian_of_logistic,
+    hessian_of_rosenbrock,
+    minimize_rosenbrock,
+    reverse_rosenbrock,
+    rosenbrock,
+)
 from scipy.optimize import approx_fprime, rosen_der
 from timing import Contestants, Statement
 
@@ -151,6 +158,13 @@ ROWS = [
     Row("unprepared call", _unprepared, "what ndual.jvp adds to a prepared object"),
     Row("Rosenbrock gradient n=100", _rosenbrock, "against scipy.optimize.rosen_der"),
     Row("sum of sines Jacobian", _sines, "2000 x 20; against NumPy by hand"),
+    Row(
+        "Kalman filter 500 steps",
+        gradient_of_kalman_filter,
+        "4 states, 6 parameters: value and gradient against the value",
+        "forward",
+        (("forward", "plain", 5.0),),
+    ),
     Row(
         "Rosenbrock reverse n=1000",
         reverse_rosenbrock,

@@ -2,8 +2,9 @@
 
 from ndual import errors
 from ndual._core.include import get_include
-from ndual.api import derivative, grad, jacfwd, jacobian, jacrev, jvp, stop_gradient, value_and_grad
+from ndual.api import grad, jvp, stop_gradient, value_and_grad
 from ndual.config import config
+from ndual.custom import custom_rule, defrule, differentiate_with, elementwise, nondiff, using
 from ndual.errors import (
     AliasError,
     ArgumentTypeError,
@@ -22,7 +23,9 @@ from ndual.errors import (
 )
 from ndual.frontend.dispatch import install as _install
 from ndual.frontend.lift import lift
+from ndual.jacobians import derivative, jacfwd, jacobian, jacrev
 from ndual.prepare import prepare_derivative, prepare_gradient, prepare_jacobian
+from ndual.products import prepare_hvp, prepare_vjp
 from ndual.pullback import linearize, vjp
 from ndual.recompute import checkpoint
 from ndual.second import hessian, hvp, prepare_hessian
@@ -49,7 +52,11 @@ __all__ = [
     "UnsupportedDtype",
     "checkpoint",
     "config",
+    "custom_rule",
+    "defrule",
     "derivative",
+    "differentiate_with",
+    "elementwise",
     "errors",
     "get_include",
     "grad",
@@ -61,12 +68,16 @@ __all__ = [
     "jvp",
     "lift",
     "linearize",
+    "nondiff",
     "prepare_derivative",
     "prepare_gradient",
     "prepare_hessian",
+    "prepare_hvp",
     "prepare_jacobian",
+    "prepare_vjp",
     "stop_gradient",
     "trace_table",
+    "using",
     "value_and_grad",
     "vjp",
 ]

@@ -9,13 +9,15 @@ import functools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from ndual.checks import Argnums, check_argnums, check_forward, check_function, check_mode
 from ndual.chunk import check_chunk_size
 from ndual.errors import ArgumentTypeError, ArgumentValueError, NdualError
 from ndual.frontend.intercept import cached
-from ndual.outputs import Outputs, describe, lower
-from ndual.plan import Argnums, Plan, check_argnums, check_forward, check_function, check_mode, name_of
+from ndual.outputs import Outputs, lower
+from ndual.plan import Plan
+from ndual.wrt import Reach
 
-__all__ = ["derivative", "grad", "jacfwd", "jacobian", "jacrev", "jvp", "stop_gradient", "value_and_grad"]
+__all__ = ["grad", "jvp", "stop_gradient", "value_and_grad"]
 
 
 def passes_of(progress: bool, what: str) -> Callable[[int], Iterable[int]]:
@@ -31,7 +33,7 @@ def passes_of(progress: bool, what: str) -> Callable[[int], Iterable[int]]:
 
 def jvp(
     f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], *, has_aux: bool = False,
-    mode: str = "auto",
+    mode: str = "auto", wrt: Any = None,
 ) -> tuple[Any, ...]:  # fmt: skip
     """Value and directional derivative of a function, from one forward pass.
 
@@ -49,6 +51,8 @@ def jvp(
         `f` returns ``(output, aux)``; `aux` is handed back as it is.
     mode : {"auto", "forward"}
         How; a directional derivative is always taken forward. :func:`vjp` has cotangents.
+    wrt : optional
+        As in :func:`grad`. The tangents are then those of what it names, one entry for each.
 
     Returns
     -------
@@ -76,6 +80,10 @@ def jvp(
     """
     if mode not in ("auto", "forward"):
         check_forward(mode, "jvp")
+    if wrt is not None:
+        reach = Reach("jvp", f, wrt)
+        constant = (None,) * len(primals)
+        return jvp(reach.call, reach.primals(primals), (*tangents, *constant), has_aux=has_aux)
     guard = cached(f)
     if guard is not None and not has_aux and type(primals) is tuple and type(tangents) is tuple:
         plans: dict[Any, Plan] = guard.plans
@@ -101,14 +109,15 @@ def jvp(
     if not argnums:
         raise ArgumentValueError("jvp expects a tangent for at least one argument; got none. Call f itself")
     plan = Plan(f, tuple(primals), argnums, Outputs("jvp", has_aux), jvp=True)
-    if not has_aux:
+    if not has_aux and plan.flat:
         plan.remember("jvp" if len(argnums) == len(primals) else ("jvp", argnums))
     return plan.run.run(plan.values, plan.tangents(tuple(tangents[i] for i in argnums)))
 
 
-def _prepare(
+def checked(
     f: Callable[..., Any], argnums: Any, mode: str, chunk_size: Any, operator: str
 ) -> tuple[Argnums, int | None]:
+    """What operators check before they do anything: argnums and the size of a chunk as they are used."""
     check_function(f, operator)
     check_mode(mode)
     return check_argnums(argnums), check_chunk_size(chunk_size)
@@ -116,7 +125,7 @@ def _prepare(
 
 def value_and_grad(
     f: Callable[..., Any], argnums: int | Sequence[int] = 0, *, has_aux: bool = False, mode: str = "auto",
-    chunk_size: int | None = None, holomorphic: bool = False, progress: bool = False,
+    chunk_size: int | None = None, holomorphic: bool = False, progress: bool = False, wrt: Any = None,
 ) -> Callable[..., Any]:  # fmt: skip
     """A function that returns the value and the gradient of a scalar function.
 
@@ -140,6 +149,10 @@ def value_and_grad(
         Otherwise the gradient for a complex argument is that for its real plus i times that for its imaginary part.
     progress : bool
         Show a bar over the passes.
+    wrt : optional
+        What to differentiate with respect to instead of arguments: an object, list, dict or array that `f` reaches by
+        its closure, its globals, its partial or its object, or a path to it such as ``"model.layers[0].w"``, or a list
+        of paths. The gradient has its structure, or is a tuple for a list; it is looked for at every call.
 
     Returns
     -------
@@ -170,14 +183,19 @@ def value_and_grad(
     >>> float(value), gradient.tolist()
     (9.0, [3.0, 12.0])
     """
-    return _value_and_grad(f, argnums, has_aux, mode, chunk_size, holomorphic, progress, "value_and_grad")
+    return _value_and_grad(f, argnums, has_aux, mode, chunk_size, holomorphic, progress, "value_and_grad", wrt)
 
 
 def _value_and_grad(
     f: Callable[..., Any], argnums: Any, has_aux: bool, mode: str, chunk_size: Any, holomorphic: bool, progress: bool,
-    operator: str,
+    operator: str, wrt: Any = None,
 ) -> Callable[..., Any]:  # fmt: skip
-    chosen, chunk_size = _prepare(f, argnums, mode, chunk_size, operator)
+    if wrt is not None:
+        reach = Reach(operator, f, wrt, argnums)
+        return reach.before(
+            _value_and_grad(reach.call, reach.argnums, has_aux, mode, chunk_size, holomorphic, progress, operator)
+        )
+    chosen, chunk_size = checked(f, argnums, mode, chunk_size, operator)
     outputs = Outputs(operator, has_aux, True, holomorphic)
     key = (operator, chosen, chunk_size, has_aux, holomorphic, mode)
 
@@ -186,8 +204,9 @@ def _value_and_grad(
         bar = passes_of(progress, operator) if progress else range
         guard = None if kwargs else cached(f)
         known = None if guard is None else guard.plans.get(key)
-        if known is not None and known.run.suits(args):
-            return known.gradient(args, bar, f)
+        given = None if known is None else known.given(f, args)
+        if known is not None and given is not None:
+            return known.gradient(given, bar, f)
         plan = Plan(f, args, chosen, outputs, kwargs=kwargs, chunk_size=chunk_size, mode=mode)
         plan.remember(key)
         return plan.gradient(plan.values, bar)
@@ -197,7 +216,7 @@ def _value_and_grad(
 
 def grad(
     f: Callable[..., Any], argnums: int | Sequence[int] = 0, *, has_aux: bool = False, mode: str = "auto",
-    chunk_size: int | None = None, holomorphic: bool = False, progress: bool = False,
+    chunk_size: int | None = None, holomorphic: bool = False, progress: bool = False, wrt: Any = None,
 ) -> Callable[..., Any]:  # fmt: skip
     """A function that returns the gradient of a scalar function.
 
@@ -205,7 +224,7 @@ def grad(
     ----------
     f : callable
         Returns one real number. It may branch, loop and write into arrays.
-    argnums, has_aux, mode, chunk_size, holomorphic, progress
+    argnums, has_aux, mode, chunk_size, holomorphic, progress, wrt
         As in :func:`value_and_grad`.
 
     Returns
@@ -229,7 +248,7 @@ def grad(
     >>> ndual.grad(f)(np.array([2.0, 3.0])).tolist()
     [4.0, 2.0]
     """
-    evaluate = _value_and_grad(f, argnums, has_aux, mode, chunk_size, holomorphic, progress, "grad")
+    evaluate = _value_and_grad(f, argnums, has_aux, mode, chunk_size, holomorphic, progress, "grad", wrt)
 
     @functools.wraps(f)
     def gradient(*args: Any, **kwargs: Any) -> Any:
@@ -237,176 +256,6 @@ def grad(
         return (found, value[1]) if has_aux else found
 
     return gradient
-
-
-def jacobian(
-    f: Callable[..., Any], argnums: int | Sequence[int] = 0, *, has_aux: bool = False, mode: str = "auto",
-    chunk_size: int | None = None, holomorphic: bool = False, progress: bool = False,
-) -> Callable[..., Any]:  # fmt: skip
-    """A function that returns the Jacobian of a function of any output.
-
-    Parameters
-    ----------
-    f : callable
-        Returns numbers, arrays, or tuples, lists and dicts of them. It may branch, loop and write into arrays.
-    argnums, has_aux, mode, chunk_size, holomorphic, progress
-        As in :func:`value_and_grad`.
-
-    Returns
-    -------
-    callable
-        Takes the arguments of `f` and returns an array of shape ``(*output.shape, *argument.shape)`` for each output
-        and argument: the structure of the output outside, that of the arguments inside. Its dtype is that of the
-        output; its memory order is not promised. With ``has_aux=True`` the result is ``(jacobian, aux)``.
-
-    Notes
-    -----
-    In reverse mode `f` runs once, and there is a sweep for each number of the output. ``mode="auto"`` is forward for up
-    to three passes. Beyond, it runs `f` in reverse mode first, which tells how many numbers it returns, and goes
-    forward if there are more than four for each pass; a prepared object asks once.
-
-    Raises
-    ------
-    ArgumentTypeError
-        As :func:`value_and_grad`, or a complex argument without ``holomorphic=True``.
-    ArgumentValueError, UnsupportedDtype, NoRuleError, DerivativeLostError
-        As :func:`value_and_grad`.
-
-    Examples
-    --------
-    >>> import numpy as np, ndual
-    >>> ndual.jacobian(lambda x: np.array([1.0, 10.0]) * x[::-1])(np.array([3.0, 4.0])).tolist()
-    [[0.0, 1.0], [10.0, 0.0]]
-    """
-    return _jacobian(f, argnums, has_aux, mode, chunk_size, holomorphic, progress, "jacobian")
-
-
-def _jacobian(
-    f: Callable[..., Any], argnums: Any, has_aux: bool, mode: str, chunk_size: Any, holomorphic: bool, progress: bool,
-    operator: str, scalars: bool = False,
-) -> Callable[..., Any]:  # fmt: skip
-    chosen, chunk_size = _prepare(f, argnums, mode, chunk_size, operator)
-    outputs = Outputs(operator, has_aux, False, holomorphic)
-    key = (operator, chosen, chunk_size, has_aux, holomorphic, mode)
-
-    @functools.wraps(f)
-    def evaluate(*args: Any, **kwargs: Any) -> Any:
-        bar = passes_of(progress, operator) if progress else range
-        guard = None if kwargs else cached(f)
-        known = None if guard is None else guard.plans.get(key)
-        if known is not None and known.run.suits(args):
-            value, found = known.jacobian(args, bar, f)
-            return (found, value[1]) if has_aux else found
-        plan = Plan(f, args, chosen, outputs, kwargs=kwargs, chunk_size=chunk_size, mode=mode)
-        plan.refuse_complex()
-        if scalars and not plan.scalars:
-            place = plan.active[0]
-            raise ArgumentTypeError(
-                f"derivative expects one number as {name_of(place)}; got {describe(args[place])}. "
-                "Use grad for a scalar function of many numbers, jacobian otherwise"
-            )
-        plan.remember(key)
-        value, found = plan.jacobian(plan.values, bar)
-        return (found, value[1]) if has_aux else found
-
-    return evaluate
-
-
-def jacfwd(
-    f: Callable[..., Any], argnums: int | Sequence[int] = 0, *, has_aux: bool = False,
-    chunk_size: int | None = None, holomorphic: bool = False, progress: bool = False,
-) -> Callable[..., Any]:  # fmt: skip
-    """The Jacobian in forward mode: :func:`jacobian` with ``mode="forward"``.
-
-    Parameters
-    ----------
-    f, argnums, has_aux, chunk_size, holomorphic, progress
-        As in :func:`jacobian`.
-
-    Returns
-    -------
-    callable
-        Takes the arguments of `f` and returns arrays of shape ``(*output.shape, *argument.shape)``.
-
-    Raises
-    ------
-    ArgumentTypeError, ArgumentValueError, UnsupportedDtype, NoRuleError, DerivativeLostError
-        As :func:`jacobian`.
-
-    Examples
-    --------
-    >>> import numpy as np, ndual
-    >>> ndual.jacfwd(np.sin)(np.array([0.0])).tolist()
-    [[1.0]]
-    """
-    return _jacobian(f, argnums, has_aux, "forward", chunk_size, holomorphic, progress, "jacfwd")
-
-
-def jacrev(
-    f: Callable[..., Any], argnums: int | Sequence[int] = 0, *, has_aux: bool = False, holomorphic: bool = False,
-    progress: bool = False,
-) -> Callable[..., Any]:  # fmt: skip
-    """The Jacobian in reverse mode: :func:`jacobian` with ``mode="reverse"``.
-
-    Parameters
-    ----------
-    f, argnums, has_aux, holomorphic, progress
-        As in :func:`jacobian`.
-
-    Returns
-    -------
-    callable
-        Takes the arguments of `f` and returns arrays of shape ``(*output.shape, *argument.shape)``. `f` runs once.
-
-    Raises
-    ------
-    ArgumentTypeError, ArgumentValueError, UnsupportedDtype, NoRuleError, DerivativeLostError
-        As :func:`jacobian`.
-
-    Examples
-    --------
-    >>> import numpy as np, ndual
-    >>> ndual.jacrev(lambda x: np.stack([x @ x, x[0]]))(np.array([3.0, 4.0])).tolist()
-    [[6.0, 8.0], [1.0, 0.0]]
-    """
-    return _jacobian(f, argnums, has_aux, "reverse", None, holomorphic, progress, "jacrev")
-
-
-def derivative(
-    f: Callable[..., Any], argnums: int | Sequence[int] = 0, *, has_aux: bool = False, mode: str = "auto",
-    holomorphic: bool = False,
-) -> Callable[..., Any]:  # fmt: skip
-    """A function that returns the derivative of a function of one number.
-
-    Parameters
-    ----------
-    f : callable
-        Takes one number in each differentiated place; returns a number, an array or a container of them.
-    argnums, has_aux, mode, holomorphic
-        As in :func:`value_and_grad`.
-
-    Returns
-    -------
-    callable
-        Takes the arguments of `f` and returns the derivative, with the structure, shapes and dtypes of the output;
-        ``(derivative, aux)`` with ``has_aux=True``.
-
-    Raises
-    ------
-    ArgumentTypeError
-        A differentiated argument is more than one number.
-    ArgumentValueError, UnsupportedDtype, NoRuleError, DerivativeLostError
-        As :func:`value_and_grad`.
-
-    Examples
-    --------
-    >>> import numpy as np, ndual
-    >>> float(ndual.derivative(lambda t: t * t)(3.0))
-    6.0
-    >>> ndual.derivative(lambda t: t * np.array([1.0, 2.0]))(0.5).tolist()
-    [1.0, 2.0]
-    """
-    return _jacobian(f, argnums, has_aux, mode, None, holomorphic, False, "derivative", scalars=True)
 
 
 def stop_gradient(x: Any) -> Any:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence, Set
 from types import ModuleType
 from typing import Any
@@ -16,7 +15,34 @@ import numpy as np
 
 from ndual import _core
 from ndual.errors import ArgumentTypeError, ConstantOutputWarning
-from ndual.structure import Branch, Constant, Leaf, Tree, foreign, rebuild, rebuild_gradient, type_name, with_article
+from ndual.objects import (
+    ITEMS,
+    attributes_of,
+    empty,
+    extra_of,
+    fields_of,
+    holds_items,
+    set_fields,
+    setter_of,
+    shell,
+)
+from ndual.structure import (
+    Again,
+    Branch,
+    Constant,
+    Leaf,
+    Record,
+    Tree,
+    foreign,
+    is_object,
+    rebuild,
+    rebuild_gradient,
+    type_name,
+    with_article,
+)
+
+DEPTH = 20
+"""How deep objects are looked into for duals."""
 
 
 class Parts:
@@ -64,7 +90,7 @@ class Outputs:
             parts.aux = lower(aux, _core.is_own, _core.lowered)
         if self.scalar and type(out) is int:
             out = float(out)
-        parts.tree = _grow(out, parts.values, parts.rows)
+        parts.tree = _Taken(parts).grow(out)
         return parts
 
     def check(self, value: Any, single: bool) -> None:
@@ -124,48 +150,64 @@ def _depth_of_user() -> int:
     return depth
 
 
-def _grow(out: Any, values: list[Any], rows: list[np.ndarray | None]) -> Tree:
-    if _core.is_own(out):
-        values.append(_core.lowered(out))
-        rows.append(None if _core.is_constant(out) else _core.carried(out))
-        return len(values) - 1
-    kind = type(out)
-    if _core.is_dual(out):  # of an outer derivative: a constant here
-        values.append(out)
-        rows.append(None)
-        return len(values) - 1
-    if (
-        isinstance(out, float | complex | np.inexact)
-        or (kind is np.ndarray and out.dtype.kind in "fc")
-        or (_core.storage_for(out) is not None and out.dtype.kind in "fc")
-    ):
-        values.append(out)
-        rows.append(None)
-        return len(values) - 1
-    if kind in (tuple, list) or (isinstance(out, tuple) and hasattr(kind, "_fields")):
-        return Branch(kind, None, tuple(_grow(part, values, rows) for part in out))
-    if kind in (dict, OrderedDict):
-        return Branch(kind, tuple(out), tuple(_grow(part, values, rows) for part in out.values()))
-    remedy = foreign(out)
-    if remedy is not None:
-        raise ArgumentTypeError(
-            f"expected a number, an array, or tuples, lists and dicts of them from f; got {type_name(out)}. "
-            f"Return {remedy}"
-        )
-    if holds_dual(out):
-        raise ArgumentTypeError(
-            "expected a number, an array, or tuples, lists and dicts of them from f; "
-            f"got {describe(out)}, whose parts carry derivatives. Return np.stack(parts), or a tuple of them"
-        )
-    return Constant(out)
+class _Taken:
+    """One output as it is taken apart; `met` has the mark of each list, dict and object by its identity."""
+
+    def __init__(self, parts: Parts) -> None:
+        self.values, self.rows = parts.values, parts.rows
+        self.met: dict[int, int] = {}
+
+    def leaf(self, value: Any, lanes: Any) -> int:
+        """Add a leaf."""
+        self.values.append(value)
+        self.rows.append(lanes)
+        return len(self.values) - 1
+
+    def grow(self, out: Any) -> Tree:
+        """The tree of a part."""
+        if _core.is_own(out):
+            return self.leaf(_core.lowered(out), None if _core.is_constant(out) else _core.carried(out))
+        # A dual of an outer derivative is a constant here.
+        if _core.is_dual(out) or isinstance(out, float | complex | np.inexact):
+            return self.leaf(out, None)
+        if (type(out) is np.ndarray or _core.storage_for(out) is not None) and out.dtype.kind in "fc":
+            return self.leaf(out, None)
+        if id(out) in self.met:
+            return Again(self.met[id(out)])
+        remedy = foreign(out)
+        if remedy is not None:
+            raise ArgumentTypeError(
+                f"expected a number, an array, or tuples, lists, dicts and objects of them from f; got "
+                f"{type_name(out)}. Return {remedy}"
+            )
+        if holds_items(out, "the output"):
+            mark = -1 if isinstance(out, tuple) else self._mark(out)
+            keys = tuple(out) if isinstance(out, dict) else None
+            held = out.values() if isinstance(out, dict) else out
+            return Branch(type(out), keys, tuple([self.grow(part) for part in held]), mark, extra_of(out))
+        if holds_dual(out):
+            fields = fields_of(out) if is_object(out) else None
+            if fields is not None:
+                mark = self._mark(out)
+                return Record(type(out), tuple(fields), tuple([self.grow(part) for part in fields.values()]), mark)
+            raise ArgumentTypeError(
+                "expected a number, an array, or tuples, lists, dicts and objects of them from f; "
+                f"got {describe(out)}, whose parts carry derivatives. Return np.stack(parts), or a tuple of them"
+            )
+        return Constant(out)
+
+    def _mark(self, out: Any) -> int:
+        return self.met.setdefault(id(out), len(self.met))
 
 
-def holds_dual(out: Any, depth: int = 3) -> bool:
-    """Whether an object that is none of the containers of outputs has duals in it, or may yield some."""
+def holds_dual(out: Any, met: set[int] | None = None, depth: int = DEPTH) -> bool:
+    """Whether an object has duals in it, or may yield some."""
     if _core.is_dual(out) or isinstance(out, Iterator | Coroutine):
         return True
-    if depth == 0 or isinstance(out, str | bytes | type | ModuleType):
+    met = set() if met is None else met
+    if depth == 0 or isinstance(out, str | bytes | type | ModuleType) or id(out) in met:
         return False
+    met.add(id(out))
     parts: list[Any] = []
     if isinstance(out, np.ndarray):
         parts = list(out.flat) if out.dtype.kind == "O" else []
@@ -178,23 +220,36 @@ def holds_dual(out: Any, depth: int = 3) -> bool:
     for kind in type(out).__mro__:
         names = vars(kind).get("__slots__", ())
         parts += [getattr(out, name, None) for name in ((names,) if isinstance(names, str) else names)]
-    return any(holds_dual(part, depth - 1) for part in parts)
+    return any(holds_dual(part, met, depth - 1) for part in parts)
 
 
 def lower(
-    value: Any, chosen: Callable[[Any], bool] = _core.is_dual, primal: Callable[[Any], Any] = _core.primal
-) -> Any:
-    """Containers with their duals, or the `chosen` ones of them, replaced by primals; anything else as it is."""
+    value: Any, chosen: Callable[[Any], bool] = _core.is_dual, primal: Callable[[Any], Any] = _core.primal,
+    made: dict[int, Any] | None = None,
+) -> Any:  # fmt: skip
+    """Structures with their duals, or the `chosen` ones of them, replaced by primals; anything else as it is."""
     if chosen(value):
         return primal(value)
-    kind = type(value)
-    if kind in (list, tuple):
-        return kind(lower(part, chosen, primal) for part in value)
-    if isinstance(value, tuple) and hasattr(kind, "_fields"):
-        return kind(*[lower(part, chosen, primal) for part in value])
-    if kind in (dict, OrderedDict):
-        return kind((key, lower(part, chosen, primal)) for key, part in value.items())
-    return value
+    made = {} if made is None else made
+    if id(value) in made:
+        return made[id(value)]
+    if isinstance(value, ITEMS) and not attributes_of(value):
+        if isinstance(value, tuple):
+            return tuple.__new__(type(value), [lower(part, chosen, primal, made) for part in value])
+        found = made[id(value)] = empty(type(value), extra_of(value))
+        if isinstance(value, dict):
+            put = setter_of(type(value))
+            for key, part in value.items():
+                put(found, key, lower(part, chosen, primal, made))
+        else:
+            found.extend([lower(part, chosen, primal, made) for part in value])
+        return found
+    fields = fields_of(value) if is_object(value) and holds_dual(value) else None
+    if fields is None:
+        return value
+    found = made[id(value)] = shell(type(value))
+    set_fields(found, tuple(fields), [lower(part, chosen, primal, made) for part in fields.values()])
+    return found
 
 
 def zeros_of(value: Any) -> Any:

@@ -8,16 +8,18 @@ from __future__ import annotations
 import copy
 import importlib
 import sys
-import types
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 
 from ndual import _core, chunk
+from ndual._core._dual import numbers
 from ndual._core.run import ForwardRun, GlobalRandom
+from ndual.checks import Argnums, name_of, places
 from ndual.errors import ArgumentTypeError, ArgumentValueError, NdualError, NoRuleError
 from ndual.frontend import devices, dispatch, intercept
+from ndual.layout import Layout, layout_of, walked
 from ndual.outputs import Outputs, leaf_gradient, leaf_jacobian
 from ndual.structure import (
     ARRAY,
@@ -36,72 +38,9 @@ from ndual.structure import (
 )
 from ndual.tangents import Shared, leaf_count, match
 
-Argnums = int | tuple[int, ...]
-MODES = ("auto", "forward", "reverse")
 NUMBERS_AND_TEXT = frozenset({int, float, complex, bool, str, type(None)})
 # What a function that is differentiated again and again may keep until it is dropped itself.
 REMEMBERED_BYTES = 256 * 1024
-NAMES = tuple(f"args[{i}]" for i in range(32))
-
-
-def check_function(f: Any, operator: str) -> None:
-    """Refuse what cannot be called."""
-    if not callable(f):
-        raise ArgumentTypeError(
-            f"{operator} expects a function; got {type(f).__name__}. Write {operator}(f)(x), not {operator}(f(x))"
-        )
-    if type(getattr(f, "py_func", None)) is types.FunctionType:  # numba's dispatchers, and what looks like them
-        raise ArgumentTypeError(
-            f"{operator} expects a function of Python; got {f.py_func.__name__} as compiled by {type(f).__name__}, "
-            f"which takes no duals. Write {operator}({f.py_func.__name__}.py_func), and call other compiled functions "
-            "inside it by their py_func too"
-        )
-
-
-def check_mode(mode: Any) -> Any:
-    """The mode that will run."""
-    if mode not in MODES:
-        raise ArgumentValueError(f"mode expects one of {', '.join(map(repr, MODES))}; got {mode!r}")
-    return mode
-
-
-def check_forward(mode: Any, operator: str) -> None:
-    """Refuse a mode in which no tangents can be taken."""
-    if check_mode(mode) == "reverse":
-        raise ArgumentValueError(
-            f"{operator} expects mode='auto' or mode='forward': tangents are carried forward; got 'reverse'. "
-            "Leave mode out, or use vjp for cotangents"
-        )
-
-
-def check_argnums(argnums: Any) -> Argnums:
-    """Argnums as an int or a tuple of different ints."""
-    if isinstance(argnums, list | tuple):
-        if argnums and all(hasattr(i, "__index__") and not isinstance(i, bool) for i in argnums):
-            return tuple(int(i) for i in argnums)
-    elif hasattr(argnums, "__index__") and not isinstance(argnums, bool):
-        return int(argnums)
-    raise ArgumentTypeError(f"argnums expects an int or a tuple of ints; got {argnums!r}")
-
-
-def places(argnums: Argnums, count: int) -> tuple[int, ...]:
-    """The positions that argnums means among `count` arguments."""
-    chosen = (argnums,) if isinstance(argnums, int) else argnums
-    for i in chosen:
-        if not -count <= i < count:
-            raise ArgumentValueError(
-                f"argnums: expected positions of the {count} arguments of this call; got {i}. "
-                "Pass what is differentiated by position, not by keyword"
-            )
-    found = tuple(i % count for i in chosen)
-    if len(set(found)) < len(found):
-        raise ArgumentValueError(f"argnums: expected different positions; got {argnums}")
-    return found
-
-
-def name_of(i: int) -> str:
-    """How messages call the i-th argument."""
-    return NAMES[i] if i < len(NAMES) else f"args[{i}]"
 
 
 def _absent(*args: Any) -> Any:
@@ -112,21 +51,23 @@ class Plan:
     """The leaves of a call and the run that differentiates them.
 
     Where every differentiated argument is one leaf the arguments go to the run as they are, and the run calls `f`
-    itself; otherwise arguments are flattened first and `f` gets them rebuilt.
+    itself; otherwise arguments are flattened first and `f` gets them rebuilt, by code that is made for them if the
+    plan is used `again` and again.
     """
 
     __slots__ = (
-        "_count", "active", "argnums", "auto", "f", "flat", "holomorphic", "kwargs", "leaves", "outputs",
-        "reverse", "run", "single", "sizes", "slots", "spare", "trees", "values",
+        "active", "argnums", "auto", "count", "entry", "f", "flat", "holomorphic", "kwargs", "layout", "leaves",
+        "numbers", "outputs", "reverse", "run", "single", "sizes", "slots", "spare", "trees", "values",
     )  # fmt: skip
 
     def __init__(
         self, f: Callable[..., Any], args: tuple[Any, ...], argnums: Argnums, outputs: Outputs, *,
         kwargs: dict[str, Any] | None = None, chunk_size: int | None = None, jvp: bool = False, keep: bool = False,
-        mode: str = "auto",
+        mode: str = "auto", again: bool = False,
     ) -> None:  # fmt: skip
         devices.load()
         self.f = f
+        self.entry = dispatch.entry(f)
         self.argnums = argnums
         self.kwargs = kwargs or None
         self.outputs = outputs
@@ -135,7 +76,7 @@ class Plan:
         self.leaves: list[Leaf] = []
         self.values: list[Any] = []
         self.trees: dict[int, Tree] = {}
-        self._count = len(args)
+        self.count = len(args)
         self.flat = not kwargs
         plain = self.flat or plain_data(kwargs)
         found: dict[int, range] = {}
@@ -146,15 +87,20 @@ class Plan:
             found[i] = range(start, len(self.leaves))
         # In the order of argnums, which is that of tangents and results.
         self.slots = [k for i in self.active for k in found[i]]
+        self.layout: Layout | None = None
         if not self.flat:
-            self.values.append((self.trees, Shared(flats)))
+            self.values.append((self.trees, Shared(flats), self.entry, self.kwargs, self.count))
             self.leaves.append(constant_leaf(self.values[-1], "args")[0])
         self._check_complex()
         guard = intercept.guard(f, plain)
-        call = dispatch.entry(f) if self.flat else self._rebuilt
+        if again and not self.flat:
+            self.layout = self._layout()
+        call = self.entry if self.flat else walked if self.layout is None else self.layout.call
         chosen = [self.leaves[k] for k in self.slots]
         first = chosen[0]
         self.single = isinstance(argnums, int) and not self.trees and first.kind == ARRAY and first.dtype == FLOAT64
+        # Whether every gradient is one number of double precision.
+        self.numbers = all(leaf.kind == SCALAR and leaf.dtype == FLOAT64 for leaf in chosen)
         self.sizes = [leaf.dof(self.holomorphic) for leaf in chosen]
         # A chunk size is a wish about forward passes.
         self.auto = mode == "auto" and chunk_size is None and not jvp
@@ -234,32 +180,16 @@ class Plan:
                     "Pass holomorphic=True if f is, or pass real and imaginary part as two arguments"
                 )
 
-    def _rebuilt(self, *leaves: Any) -> Any:
-        # The trees come with the leaves: their constants are those of this call, which may run beside another one.
-        trees, shared = leaves[-1]
-        args, k = [], 0
-        made: dict[int, dict[int, Any]] = {}
-        for i in range(self._count):
-            tree = trees.get(i)
-            if tree is None:
-                args.append(leaves[k])
-                k += 1
-            else:
-                n = leaf_count(tree)
-                made[i] = {}
-                args.append(rebuild(tree, leaves[k : k + n], made[i]))
-                k += n
-        held = shared.hold(made)
-        out = dispatch.entry(self.f)(*args, **(self.kwargs or {}))
-        shared.check(held, [name_of(i) for i in range(self._count)])
-        return out
-
     def flatten(self, args: tuple[Any, ...]) -> tuple[Any, ...] | list[Any]:
         """The leaf values of new arguments, checked to have the structure of the first ones."""
         if self.flat:
             return args
-        if len(args) != self._count:
-            raise ArgumentValueError(f"expected {self._count} arguments, as in the prepared call; got {len(args)}")
+        if self.layout is not None:
+            found = self.layout.load(self.entry, args)
+            if found is not None:
+                return found
+        if len(args) != self.count:
+            raise ArgumentValueError(f"expected {self.count} arguments, as in the prepared call; got {len(args)}")
         values: list[Any] = []
         trees = {}
         flats: dict[int, Flat] = {}
@@ -273,24 +203,54 @@ class Plan:
                 trees[i] = flat.tree
                 flats[i] = flat
                 values.extend(flat.values)
-        values.append((trees, Shared(flats)))
+        values.append((trees, Shared(flats), self.entry, None, self.count))
         return values
+
+    def fits(self, args: tuple[Any, ...]) -> bool:
+        """Whether arguments are of the shapes, dtypes and structures that this was made for."""
+        try:
+            values = self.flatten(args)
+            for leaf, value in zip(self.leaves, values, strict=True):
+                leaf.admit(value)
+        except ValueError:  # a mismatch, or another number of them
+            return False
+        return True
+
+    def constants(self) -> dict[int, Any]:
+        """The values of constant arguments that are no arrays, by their places."""
+        places = self.leaves if self.flat else self.leaves[:-1]
+        return {k: self.values[k] for k, leaf in enumerate(places) if self.values and leaf.of_type}
 
     def clone(self) -> Plan:
         """A plan with buffers of its own, for another thread."""
         other = copy.copy(self)
-        other.run = self.run.clone(dispatch.entry(other.f) if other.flat else other._rebuilt)
+        other.run = self.run.clone(self.run.call)
         return other
 
     def remember(self, key: Any) -> None:
         """Keep what is known about the arguments beside the guard of the function, without function and arguments."""
         guard = intercept.cached(self.f)
-        known = guard is not None and guard is self.run.guard and dispatch.entry(self.f) is self.f
-        if known and self.reusable and self.run.nbytes <= REMEMBERED_BYTES:
-            other = copy.copy(self)
-            other.f, other.values = _absent, []
-            other.run = self.run.clone(_absent)
-            self.run.guard.plans[key] = other
+        if guard is None or guard is not self.run.guard or self.entry is not self.f:
+            return
+        if not self.reusable or self.run.nbytes > REMEMBERED_BYTES:
+            return
+        other = copy.copy(self)
+        other.f = other.entry = _absent
+        other.values = []
+        if not self.flat:
+            # Code is made at the second call: many functions are called once.
+            if guard.plans.setdefault((key, "met"), self.run) is self.run:
+                guard.plans[key, "met"] = None
+                return
+            other.trees = {}
+            other.layout = self._layout()
+            if other.layout is None:
+                return
+        other.run = self.run.clone(_absent if other.layout is None else other.layout.call)
+        guard.plans[key] = other
+
+    def _layout(self) -> Layout | None:
+        return layout_of(self.trees, self.leaves, self.active, isinstance(self.argnums, int), self.count)
 
     def tangents(self, tangents: tuple[Any, ...]) -> list[Any]:
         """The leaf tangents of structured tangents, one for each differentiated argument."""
@@ -317,8 +277,18 @@ class Plan:
             low += size
         return self._assembled(parts)
 
+    def pulled(self, row: Any, count: int) -> tuple[Any, ...]:
+        """What a pullback gives: one cotangent for each of `count` arguments, None for one without floats."""
+        found = self.split(lambda leaf, part: leaf_gradient(leaf, part, False), row)
+        result: list[Any] = [None] * count
+        for i, g in zip(self.active, found, strict=True):
+            result[i] = g
+        return tuple(result)
+
     def _assembled(self, parts: list[Any]) -> Any:
         """One result for each differentiated argument from those of the leaves."""
+        if self.layout is not None:
+            return self.layout.gradient(parts)
         if self.flat and not isinstance(self.argnums, int):
             return tuple(parts)
         results, k = [], 0
@@ -336,7 +306,12 @@ class Plan:
     def gradient(
         self, values: Any, progress: Callable[[int], Iterable[int]] = range, call: Callable[..., Any] | None = None
     ) -> tuple[Any, Any]:
-        """(value, gradient) at flat values; the value is (value, aux) where there is aux."""
+        """(value, gradient) at flat values; the value is (value, aux) where there is aux.
+
+        `call` stands in for the function of a plan that was remembered without one.
+        """
+        if self.layout is not None:
+            call = None  # the function comes with the values
         if self.reverse:
             run: Any = self.run
             try:
@@ -359,6 +334,8 @@ class Plan:
                 return value, rows[0] if self.single else self._assembled(rows)
             if self.single and rows.dtype == FLOAT64 and _core.storage_for(rows) is None:
                 return value, rows.reshape(self.leaves[self.slots[0]].shape)
+            if self.numbers and type(rows) is np.ndarray and rows.dtype == FLOAT64:
+                return value, self._assembled(numbers(rows))
         else:
             parts = value
             self.outputs.warn(rows, compared)
@@ -375,6 +352,8 @@ class Plan:
 
         The value is (value, aux) where there is aux.
         """
+        if self.layout is not None:
+            call = None
         found = self._in_few_sweeps(values, progress, call) if self.auto else None
         value, rows, single, compared = found or self.run.sweep(values, progress, call)
         if single:
@@ -409,10 +388,19 @@ class Plan:
 
     @property
     def reusable(self) -> bool:
-        """Whether other arguments of the same types may take the place of these without a look into them."""
-        return self.flat and all(
-            leaf.kind != CONSTANT or leaf.dtype is not None or leaf.type in NUMBERS_AND_TEXT for leaf in self.leaves
+        """Whether other arguments of the same types may take the place of these without a look into them.
+
+        Structures that are differentiated are looked into by a layout.
+        """
+        return self.kwargs is None and all(
+            leaf.kind != CONSTANT or leaf.dtype is not None or leaf.type in NUMBERS_AND_TEXT
+            for leaf in (self.leaves if self.flat else self.leaves[:-1])
         )
+
+    def given(self, f: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+        """What a remembered plan is to be run with, or None if it does not suit these arguments."""
+        found = args if self.layout is None else self.layout.load(f, args)
+        return found if found is not None and self.run.suits(found) else None
 
     @property
     def scalars(self) -> bool:

@@ -11,12 +11,17 @@ from typing import Any
 import numpy as np
 
 from ndual import _core
+from ndual._core import forward
+from ndual._core.nested import Formula
 from ndual._core.run import as_lane
+from ndual.checks import check_function, name_of
 from ndual.errors import ArgumentTypeError, ArgumentValueError
 from ndual.outputs import Outputs, describe, leaf_gradient
-from ndual.plan import Plan, check_function, name_of
+from ndual.plan import Plan
+from ndual.rules.registry import Structured
 from ndual.structure import ARRAY, Branch, Flat, Leaf, Tree, leaf_of, rebuild, rebuild_gradient
 from ndual.tangents import leaf_count, match
+from ndual.wrt import Reach
 
 __all__ = ["linearize", "vjp"]
 
@@ -32,11 +37,8 @@ class Linear:
         self._plan = plan
         self._trace = trace
         self._count = count
-        single = trace.single
-        self._tree: Tree = 0 if single else trace.value.tree
-        values = [trace.value] if single else trace.value.values
-        names = paths(self._tree, "the output")
-        self._outputs = [output_leaf(v, name) for v, name in zip(values, names, strict=True)]
+        self._around = _core.current_level()
+        self._tree, self._outputs = outcome(trace.value, trace.single)
 
     def __repr__(self) -> str:
         f, tape = self._plan.f, self._trace.tape
@@ -78,32 +80,67 @@ class Pullback(Linear):
     what = "pullback"
 
     def __call__(self, cotangent: Any = ABSENT) -> tuple[Any, ...]:
-        if cotangent is ABSENT:
-            cotangent = self._one()
-        parts = leaf_parts(self._tree, cotangent, "cotangent of the output", "as f returned it")
-        ws = [
-            None if w is None else one_lane(leaf, w, "cotangent") for leaf, w in zip(self._outputs, parts, strict=True)
-        ]
-        row = self._trace.pull(ws)
-        found = self._plan.split(lambda leaf, part: leaf_gradient(leaf, part, False), row)
-        result: list[Any] = [None] * self._count
-        for i, g in zip(self._plan.active, found, strict=True):
-            result[i] = g
-        return tuple(result)
+        row = self._row(cotangents(self._tree, self._outputs, cotangent, self.what))
+        return self._plan.pulled(row, self._count)
 
-    def _one(self) -> Any:
-        """The cotangent that stands for none: 1 for a number."""
-        if self._tree == 0 and self._outputs[0].shape == () and not self._outputs[0].complex:
-            return self._outputs[0].dtype.type(1)  # type: ignore[union-attr]
-        if self._tree == 0:
-            raise ArgumentTypeError(
-                f"pullback expects a cotangent of the output, {self._outputs[0]}; got none. "
-                "Only one real number has a cotangent that goes without saying: pass one of the shape of the output"
-            )
+    def _row(self, ws: list[Any]) -> Any:
+        """The cotangents of all arguments in one row; of active cotangents by a rule, for all this is linear."""
+        ws = [_core.constants(w) for w in ws]
+        # The tape holds values of the level around it; duals of a later one are nothing that it knows.
+        around = 0 if self._around is None else self._around.id
+        active = [k for k, w in enumerate(ws) if _core.is_dual(w) and _core.level_of(w).id > around]
+        if not active:
+            return self._trace.pull(ws)
+
+        def pull(*given: Any, others: bool) -> Any:
+            whole = list(ws) if others else [None] * len(ws)
+            for k, w in zip(active, given, strict=True):
+                whole[k] = w
+            return self._row(whole)
+
+        def lanes(xp: Any, y: Any, x: Any, dx: Any) -> Any:
+            width = next(len(t) for t in dx if t is not None)
+            return xp.stack([pull(*(None if t is None else t[n] for t in dx), others=False) for n in range(width)])
+
+        def transpose(xp: Any, w: Any, y: Any, x: Any) -> list[Any]:
+            plan, low, ts = self._plan, 0, []
+            for k, size in zip(plan.slots, plan.sizes, strict=True):
+                ts.append(leaf_gradient(plan.leaves[k], w[low : low + size], False))
+                low += size
+            found = self._trace.push(ts)
+            return [found[k] for k in active]
+
+        rule = Structured("pullback", ("pullback",), ("ws...",), lanes, transpose, {}, lambda args, kw: (args, {}))
+        return forward.apply(rule, Formula(lambda *given: pull(*given, others=True)), tuple(ws[k] for k in active), {})
+
+
+def outcome(value: Any, single: bool) -> tuple[Tree, list[Leaf]]:
+    """The tree and the leaves of an output, from its value where that is one dual, else from its parts."""
+    tree: Tree = 0 if single else value.tree
+    values = [value] if single else value.values
+    return tree, [output_leaf(v, name) for v, name in zip(values, paths(tree, "the output"), strict=True)]
+
+
+def cotangents(tree: Tree, leaves: list[Leaf], given: Any, what: str) -> list[Any]:
+    """The cotangents of the leaves of an output, from a structure like it; ABSENT stands for 1, for one real number."""
+    if given is ABSENT:
+        given = _one(tree, leaves, what)
+    parts = leaf_parts(tree, given, "cotangent of the output", "as f returned it")
+    return [None if w is None else one_lane(leaf, w, "cotangent") for leaf, w in zip(leaves, parts, strict=True)]
+
+
+def _one(tree: Tree, leaves: list[Leaf], what: str) -> Any:
+    if tree == 0 and leaves[0].shape == () and not leaves[0].complex:
+        return leaves[0].dtype.type(1)  # type: ignore[union-attr]
+    if tree == 0:
         raise ArgumentTypeError(
-            "pullback expects a cotangent of the output, in the structure that f returned; got none. "
-            "Pass one, with None for what has no cotangent"
+            f"{what} expects a cotangent of the output, {leaves[0]}; got none. "
+            "Only one real number has a cotangent that goes without saying: pass one of the shape of the output"
         )
+    raise ArgumentTypeError(
+        f"{what} expects a cotangent of the output, in the structure that f returned; got none. "
+        "Pass one, with None for what has no cotangent"
+    )
 
 
 def output_leaf(value: Any, name: str) -> Leaf:
@@ -142,11 +179,8 @@ def paths(tree: Tree, name: str) -> Iterator[str]:
             yield from paths(child, f"{name}{tree.step(key)}")
 
 
-def traced(f: Callable[..., Any], primals: tuple[Any, ...], has_aux: bool, operator: str) -> tuple[Plan, Any]:
-    """A plan over the primals that hold floats, and the trace of its run."""
-    check_function(f, operator)
-    if not primals:
-        raise ArgumentValueError(f"{operator} expects the arguments of the function after it; got none")
+def with_floats(primals: tuple[Any, ...], operator: str) -> tuple[int, ...]:
+    """The positions of the arguments that hold floats."""
     active = tuple(i for i, x in enumerate(primals) if leaf_of(x, name_of(i)) or Flat(x, name_of(i), False).leaves)
     if not active:
         got = ", ".join(map(describe, primals))
@@ -154,14 +188,30 @@ def traced(f: Callable[..., Any], primals: tuple[Any, ...], has_aux: bool, opera
             f"{operator} expects at least one float number or float array among the arguments; got {got}. "
             "Pass floats (1.0, not 1)"
         )
+    return active
+
+
+def traced(
+    f: Callable[..., Any], primals: tuple[Any, ...], has_aux: bool, operator: str, wrt: Any = None
+) -> tuple[Plan, Any, int]:
+    """A plan over the primals that hold floats, the trace of its run, and how many arguments have directions."""
+    check_function(f, operator)
+    if wrt is not None:
+        reach = Reach(operator, f, wrt)
+        f, primals, count = reach.call, reach.primals(primals), reach.count
+        active = tuple(range(count))
+    else:
+        if not primals:
+            raise ArgumentValueError(f"{operator} expects the arguments of the function after it; got none")
+        active, count = with_floats(primals, operator), len(primals)
     plan = Plan(f, primals, active, Outputs(operator, has_aux), mode="reverse")
     run: Any = plan.run
     trace = run.trace(plan.values)
     plan.values = []
-    return plan, trace
+    return plan, trace, count
 
 
-def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
+def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False, wrt: Any = None) -> tuple[Any, ...]:
     """Value of a function, and the map that takes a cotangent of its output back to its arguments.
 
     Parameters
@@ -172,6 +222,8 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[An
         The arguments of `f`. Those that hold floats or complex numbers are differentiated.
     has_aux : bool
         `f` returns ``(output, aux)``; `aux` is handed back as it is.
+    wrt : optional
+        As in :func:`grad`. There is one entry for each part that it names then, and none for the primals.
 
     Returns
     -------
@@ -208,13 +260,13 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[An
     >>> to_A.tolist(), to_x.tolist()
     ([[1.0, -1.0], [2.0, -2.0]], [7.0, 10.0])
     """
-    plan, trace = traced(f, primals, has_aux, "vjp")
+    plan, trace, count = traced(f, primals, has_aux, "vjp", wrt)
     value = trace.value if trace.single else rebuild(trace.value.tree, trace.value.values)
-    pullback = Pullback(plan, trace, len(primals))
+    pullback = Pullback(plan, trace, count)
     return (value, pullback, trace.value.aux) if has_aux else (value, pullback)
 
 
-def linearize(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
+def linearize(f: Callable[..., Any], *primals: Any, has_aux: bool = False, wrt: Any = None) -> tuple[Any, ...]:
     """Value of a function, and the map that takes tangents of its arguments to the tangent of its output.
 
     Parameters
@@ -225,6 +277,8 @@ def linearize(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tu
         The arguments of `f`. Those that hold floats or complex numbers are differentiated.
     has_aux : bool
         `f` returns ``(output, aux)``; `aux` is handed back as it is.
+    wrt : optional
+        As in :func:`grad`. There is one entry for each part that it names then, and none for the primals.
 
     Returns
     -------
@@ -252,7 +306,7 @@ def linearize(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tu
     >>> value.tolist(), push(np.array([1.0, 0.0])).tolist(), push(np.array([0.0, 1.0])).tolist()
     ([1.0, 9.0], [2.0, 0.0], [0.0, 6.0])
     """
-    plan, trace = traced(f, primals, has_aux, "linearize")
+    plan, trace, count = traced(f, primals, has_aux, "linearize", wrt)
     value = trace.value if trace.single else rebuild(trace.value.tree, trace.value.values)
-    push = Push(plan, trace, len(primals))
+    push = Push(plan, trace, count)
     return (value, push, trace.value.aux) if has_aux else (value, push)

@@ -11,9 +11,10 @@ import numpy as np
 
 from ndual import _core
 from ndual._core.run import GlobalRandom, same_bits
+from ndual.checks import check_function
 from ndual.errors import AliasError, NdualError
 from ndual.outputs import Outputs
-from ndual.plan import Plan, check_function
+from ndual.plan import Plan
 
 __all__ = ["checkpoint"]
 

@@ -12,11 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from ndual.api import _prepare, _value_and_grad, jvp
+from ndual.api import _value_and_grad, checked, jvp
+from ndual.checks import Argnums, check_function, check_mode, places
 from ndual.errors import ArgumentTypeError, ArgumentValueError
 from ndual.outputs import Outputs
-from ndual.plan import Argnums, Plan, check_function, check_mode, places
-from ndual.prepare import Prepared
+from ndual.plan import Plan
+from ndual.prepare import Prepared, prepared, reaching
+from ndual.wrt import Reach
 
 __all__ = ["hessian", "hvp", "prepare_hessian"]
 
@@ -55,7 +57,7 @@ def _gradient(f: Callable[..., Any], argnums: Any, has_aux: bool, mode: str, chu
 
 def hessian(
     f: Callable[..., Any], argnums: int | Sequence[int] = 0, *, mode: str = "auto", chunk_size: int | None = None,
-    has_aux: bool = False,
+    has_aux: bool = False, wrt: Any = None,
 ) -> Callable[..., Any]:  # fmt: skip
     """A function that returns the Hessian of a scalar function.
 
@@ -73,6 +75,8 @@ def hessian(
         arguments.
     has_aux : bool
         `f` returns ``(output, aux)``; the result is then ``(hessian, aux)``.
+    wrt : optional
+        As in :func:`grad`.
 
     Returns
     -------
@@ -91,7 +95,10 @@ def hessian(
     >>> ndual.hessian(lambda x: x[0] ** 2 * x[1])(np.array([3.0, 5.0])).tolist()
     [[10.0, 6.0], [6.0, 0.0]]
     """
-    chosen, chunk_size = _prepare(f, argnums, mode, chunk_size, "hessian")
+    if wrt is not None:
+        reach = Reach("hessian", f, wrt, argnums)
+        return reach.before(hessian(reach.call, reach.argnums, mode=mode, chunk_size=chunk_size, has_aux=has_aux))
+    chosen, chunk_size = checked(f, argnums, mode, chunk_size, "hessian")
     gradients: dict[str, Callable[..., Any]] = {}
     outputs = Outputs("hessian", has_aux)
 
@@ -114,12 +121,20 @@ def hessian(
     return evaluate
 
 
+def gradient_inside(
+    f: Callable[..., Any], argnums: Argnums, mode: str, args: Sequence[Any]
+) -> tuple[str, Callable[..., Any]]:
+    """The mode of the gradient that a second derivative is the derivative of, and (gradient, value) as a function."""
+    inner = _inner(check_mode(mode), FEW_INPUTS, args, argnums)
+    return inner, _gradient(f, argnums, False, inner, None)
+
+
 def _with_aux(gradient: Any, value: tuple[Any, Any]) -> tuple[Any, Any]:
     return gradient, value[1]
 
 
 def hvp(
-    f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], *, mode: str = "auto"
+    f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], *, mode: str = "auto", wrt: Any = None
 ) -> tuple[Any, Any, Any]:
     """Value, gradient and the product of the Hessian with a vector, without forming the Hessian.
 
@@ -133,6 +148,8 @@ def hvp(
         The vector: one entry for each argument and of its shape; None for an argument that stays constant.
     mode : {"auto", "forward", "reverse"}
         As in :func:`hessian`.
+    wrt : optional
+        As in :func:`grad`. The tangents are then those of what it names, one entry for each.
 
     Returns
     -------
@@ -154,7 +171,9 @@ def hvp(
     (9.0, [3.0, 12.0], [6.0, 120.0])
     """
     check_function(f, "hvp")
-    check_mode(mode)
+    if wrt is not None:
+        reach = Reach("hvp", f, wrt)
+        return hvp(reach.call, reach.primals(primals), (*tangents, *[None] * len(primals)), mode=mode)
     for name, entries in (("primals", primals), ("tangents", tangents)):
         if not isinstance(entries, tuple | list):
             raise ArgumentTypeError(
@@ -165,7 +184,7 @@ def hvp(
     if not chosen:
         raise ArgumentValueError("hvp expects a tangent for at least one argument; got none. Call grad(f) itself")
     argnums = chosen[0] if len(chosen) == 1 else chosen
-    gradient = _gradient(f, argnums, False, _inner(mode, FEW_INPUTS, primals, argnums), None)
+    _, gradient = gradient_inside(f, argnums, mode, primals)
     (found, value), (product, _) = jvp(gradient, primals, tangents)
     return value, found, product
 
@@ -184,7 +203,7 @@ class PreparedHessian(Prepared):
 
 def prepare_hessian(
     f: Callable[..., Any], *example_args: Any, argnums: int | Sequence[int] = 0, mode: str = "auto",
-    chunk_size: int | None = None,
+    chunk_size: int | None = None, reprepare: bool = False, wrt: Any = None,
 ) -> PreparedHessian:  # fmt: skip
     """Prepare value, gradient and Hessian of a scalar function for arguments like the given ones.
 
@@ -196,6 +215,8 @@ def prepare_hessian(
         Arguments of the types, dtypes and shapes that the calls will have; their values do not matter.
     argnums, mode, chunk_size
         As in :func:`hessian`.
+    reprepare, wrt
+        As in :func:`prepare_gradient`.
 
     Returns
     -------
@@ -219,13 +240,17 @@ def prepare_hessian(
     >>> float(value), gradient.tolist(), hessian.tolist()
     (45.0, [30.0, 9.0], [[10.0, 6.0], [6.0, 0.0]])
     """
-    chosen, chunk_size = _prepare(f, argnums, mode, chunk_size, "prepare_hessian")
+    options = {"argnums": argnums, "mode": mode, "chunk_size": chunk_size, "reprepare": reprepare}
+    if wrt is not None:
+        whole: PreparedHessian = reaching(prepare_hessian, f, wrt, example_args, options)
+        return whole
+    chosen, chunk_size = checked(f, argnums, mode, chunk_size, "prepare_hessian")
     if not example_args:
         raise ArgumentValueError("prepare_hessian expects example arguments after the function; got none")
     inner = _inner(mode, FEW_INPUTS, example_args, chosen)
     gradient = _gradient(f, chosen, False, inner, chunk_size)
-    plan = Plan(gradient, example_args, chosen, Outputs("hessian"), chunk_size=chunk_size)
+    plan = Plan(gradient, example_args, chosen, Outputs("hessian"), chunk_size=chunk_size, again=True)
     plan.refuse_complex()
-    prepared = PreparedHessian(plan)
-    prepared.inner = inner
-    return prepared
+    found: PreparedHessian = prepared(PreparedHessian, plan, prepare_hessian, f, options)
+    found.inner = inner
+    return found

@@ -7,7 +7,8 @@ handled here; nothing runs a function, and the only thing known of a dual is how
 from __future__ import annotations
 
 import enum
-from collections import OrderedDict
+import sys
+from collections import OrderedDict, deque
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +21,7 @@ from ndual.errors import (
     CacheMismatchError,
     UnsupportedDtype,
 )
-from ndual.objects import fields_of, set_fields, shell
+from ndual.objects import empty, extra_of, fields_of, holds_items, quiet, set_fields, setter_of, shell
 
 ARRAY, SCALAR, CONSTANT = 0, 1, 2
 FLOAT_NUMS = frozenset(np.dtype(c).num for c in "efdFD")
@@ -45,12 +46,24 @@ class Leaf:
     dtype: np.dtype[Any] | None
     shape: tuple[int, ...]
     size: int
+    promotes: bool = True  # whether an integer is taken for a float
     storage: Any = None  # of an array on a device
 
     @property
     def complex(self) -> bool:
         """Whether the leaf has an imaginary part."""
         return self.dtype is not None and self.dtype.kind == "c"
+
+    @property
+    def of_type(self) -> bool:
+        """Whether nothing is expected but a type."""
+        return self.dtype is None
+
+    def example(self) -> Any:
+        """Some value like those that are expected."""
+        assert self.dtype is not None, "what has no dtype has no example"
+        zeros = np.zeros(self.shape, self.dtype)
+        return zeros if self.type is np.ndarray else self.type(0) if self.type in (float, complex) else zeros[()]
 
     def dof(self, holomorphic: bool) -> int:
         """Directions that the leaf has: two for a complex number unless the function is holomorphic."""
@@ -85,7 +98,7 @@ class Leaf:
 
     def admit(self, value: Any) -> Any:
         """The value as this leaf takes it; raises where it does not fit."""
-        found = leaf_of(value, self.name) if self.kind != CONSTANT else constant_leaf(value, self.name)
+        found = leaf_of(value, self.name, self.promotes) if self.kind != CONSTANT else constant_leaf(value, self.name)
         if found is None or not self.same(found[0]):
             got = constant_leaf(value, self.name)[0] if found is None else found[0]
             raise CacheMismatchError(
@@ -110,6 +123,7 @@ class Branch:
     keys: tuple[Any, ...] | None
     children: tuple[Any, ...]
     mark: int = -1
+    extra: Any = None  # the default of a defaultdict, the longest length of a deque
 
     def step(self, key: Any) -> str:
         """How names go on from here."""
@@ -151,11 +165,11 @@ def leaf_of(value: Any, name: str, promote: bool = True) -> tuple[Leaf, Any] | N
     """The leaf and value of a float number or array; None for anything else. `promote` makes a Python int a float."""
     kind = type(value)
     if kind is float:
-        return Leaf(name, SCALAR, float, FLOAT64, (), 1), value
+        return Leaf(name, SCALAR, float, FLOAT64, (), 1, promote), value
     if kind is int and promote:
-        return Leaf(name, SCALAR, float, FLOAT64, (), 1), float(value)
+        return Leaf(name, SCALAR, float, FLOAT64, (), 1, promote), float(value)
     if kind is complex:
-        return Leaf(name, SCALAR, complex, COMPLEX128, (), 1), value
+        return Leaf(name, SCALAR, complex, COMPLEX128, (), 1, promote), value
     if type(value) is _core.NDualArray:
         value = _core.constants(value)
     if _core.is_dual(value):
@@ -163,8 +177,9 @@ def leaf_of(value: Any, name: str, promote: bool = True) -> tuple[Leaf, Any] | N
         _core.level_of(value)
         storage = _core.storage_for(_core.bottom(value))
         if storage is not None or isinstance(value, np.ndarray):
-            return Leaf(name, ARRAY, type(_core.bottom(value)), value.dtype, value.shape, value.size, storage), value
-        return Leaf(name, SCALAR, type(value), value.dtype, (), 1), value
+            kind = type(_core.bottom(value)) if storage is not None else np.ndarray
+            return Leaf(name, ARRAY, kind, value.dtype, value.shape, value.size, promote, storage), value
+        return Leaf(name, SCALAR, type(value), value.dtype, (), 1, promote), value
     if isinstance(value, np.ndarray | np.inexact):
         dtype = value.dtype
         if dtype.num not in FLOAT_NUMS:
@@ -185,7 +200,7 @@ def leaf_of(value: Any, name: str, promote: bool = True) -> tuple[Leaf, Any] | N
                 f"Convert it with x.astype(np.{dtype.newbyteorder('=').name})"
             )
         if not isinstance(value, np.ndarray):
-            return Leaf(name, SCALAR, kind, dtype, (), 1), value
+            return Leaf(name, SCALAR, kind, dtype, (), 1, promote), value
         if kind is not np.ndarray:
             if isinstance(value, np.ma.MaskedArray | np.matrix):
                 raise ArgumentTypeError(
@@ -193,10 +208,10 @@ def leaf_of(value: Any, name: str, promote: bool = True) -> tuple[Leaf, Any] | N
                     "Pass x.data and apply the mask inside, or np.asarray(x) for a matrix"
                 )
             value = value.view(np.ndarray)
-        return Leaf(name, ARRAY, np.ndarray, dtype, value.shape, value.size), value
+        return Leaf(name, ARRAY, np.ndarray, dtype, value.shape, value.size, promote), value
     storage = _core.storage_for(value)
     if storage is not None and value.dtype.num in FLOAT_NUMS:
-        return Leaf(name, ARRAY, kind, value.dtype, value.shape, value.size, storage), value
+        return Leaf(name, ARRAY, kind, value.dtype, value.shape, value.size, promote, storage), value
     return None
 
 
@@ -212,9 +227,14 @@ def type_name(value: Any) -> str:
     return f"{kind.__module__.partition('.')[0]}.{kind.__name__}" if foreign(value) else kind.__name__
 
 
-def _container(value: Any) -> bool:
-    kind = type(value)
-    return kind in (tuple, list, dict, OrderedDict) or (isinstance(value, tuple) and hasattr(kind, "_fields"))
+def is_object(value: Any) -> bool:
+    """Whether a value is looked into for its fields."""
+    return not foreign(value) and not isinstance(value, (*INERT, np.ndarray)) and fields_of(value) is not None
+
+
+def has_float(value: Any) -> bool:
+    """Whether there is a float in a structure."""
+    return bool(Flat(value, "", False).leaves)
 
 
 class Flat:
@@ -225,7 +245,7 @@ class Flat:
     With `needed`, an argument without leaves is an error.
     """
 
-    __slots__ = ("_index", "_next", "_reached", "leaves", "marks", "name", "originals", "tree", "values")
+    __slots__ = ("_index", "_next", "_open", "_reached", "leaves", "marks", "name", "originals", "tree", "values")
 
     def __init__(self, value: Any, name: str, needed: bool = True) -> None:
         self.name = name
@@ -235,9 +255,17 @@ class Flat:
         self.marks: dict[int, int] = {}
         self.originals: dict[int, Any] = {}  # by mark
         self._next = 0
+        self._open: set[int] = set()  # containers that are being looked into
         self._reached = 0  # leaves and marks that were met, again or not
         found = leaf_of(value, name)
-        self.tree: Tree = self._add(*found) if found else self._grow(value, name)
+        try:
+            self.tree: Tree = self._add(*found) if found else self._grow(value, name)
+        except RecursionError:
+            raise ArgumentTypeError(
+                f"{name}: expected a structure that is less deep than calls of Python may be "
+                f"({sys.getrecursionlimit()}); got {with_article(type_name(value))} that is deeper. "
+                "Keep long chains in a list"
+            ) from None
         if needed and not self.leaves:
             raise ArgumentTypeError(_no_float(value, name))
 
@@ -263,7 +291,7 @@ class Flat:
                 f"{name}: expected a float array; got fields {', '.join(value.dtype.names)} in one. "
                 "Pass a dict of the fields, {n: x[n] for n in x.dtype.names}"
             )
-        if not _container(value):
+        if not holds_items(value, name):
             remedy = foreign(value)
             if remedy is None and isinstance(value, (*INERT, np.ndarray)):
                 return Constant(value)
@@ -277,17 +305,24 @@ class Flat:
                 f"got {type_name(value)}. "
                 + (f"Pass {remedy}, and wrap it again inside" if remedy else "Pass the arrays that it holds")
             )
+        if isinstance(value, tuple) and id(value) in self._open:
+            raise ArgumentTypeError(
+                f"{name}: expected a structure that can be built again; got {with_article(type(value).__name__)} that "
+                "contains itself. Make it a list or an object"
+            )
         mark = -1 if isinstance(value, tuple) else self._mark(value)
+        self._open.add(id(value))
         if isinstance(value, dict):
             keys: tuple[Any, ...] | None = tuple(value)
             children = tuple(self._grow(v, f"{name}[{k!r}]") for k, v in value.items())
         else:
             keys = None
-            names = getattr(type(value), "_fields", None)
+            names = getattr(type(value), "_fields", None) if isinstance(value, tuple) else None
             children = tuple(
                 self._grow(v, f"{name}.{names[i]}" if names else f"{name}[{i}]") for i, v in enumerate(value)
             )
-        return Branch(type(value), keys, children, mark)
+        self._open.discard(id(value))
+        return Branch(type(value), keys, children, mark, extra_of(value))
 
     def _mark(self, value: Any) -> int:
         mark = self.marks[id(value)] = self._next
@@ -340,22 +375,24 @@ def _build(tree: Tree, values: Any, made: dict[int, Any], gradient: bool) -> Any
     if isinstance(tree, Record):
         found = made[tree.mark] = shell(tree.kind)
         set_fields(found, tree.keys or (), [_build(child, values, made, gradient) for child in tree.children])
-    elif tree.keys is not None:
-        found = made[tree.mark] = tree.kind()
-        for key, child in zip(tree.keys, tree.children, strict=True):
-            found[key] = _build(child, values, made, gradient)
-    elif tree.kind is list:
-        found = made[tree.mark] = []
-        found.extend([_build(child, values, made, gradient) for child in tree.children])
+    elif issubclass(tree.kind, tuple):
+        parts = tuple([_build(child, values, made, gradient) for child in tree.children])
+        found = parts if tree.kind is tuple else tuple.__new__(tree.kind, parts)
     else:
-        parts = [_build(child, values, made, gradient) for child in tree.children]
-        found = tuple(parts) if tree.kind is tuple else tree.kind(*parts)
+        found = made[tree.mark] = empty(tree.kind, tree.extra)
+        parts = tuple([_build(child, values, made, gradient) for child in tree.children])
+        if tree.keys is None:
+            found.extend(parts)
+        else:
+            put = setter_of(tree.kind)
+            for key, part in zip(tree.keys, parts, strict=True):
+                put(found, key, part)
     return found
 
 
 def parts_of(value: Any) -> list[Any]:
     """What a list, dict or object holds."""
-    if isinstance(value, list):
+    if isinstance(value, list | deque):
         return list(value)
     held = value if isinstance(value, dict) else fields_of(value) or {}
     return [part for item in held.items() for part in item]
@@ -396,15 +433,25 @@ def _describe(tree: Tree) -> str:
     return with_article(type(tree.value).__name__) if isinstance(tree, Constant) else f"float leaf number {tree}"
 
 
-def plain_data(value: Any) -> bool:
+def plain_data(value: Any, met: set[int] | None = None) -> bool:
     """Whether a value is numbers, strings and arrays all through, so that it can run no code of the user's."""
     kind = type(value)
     if kind in (float, int, complex, bool, str, bytes, type(None), range, slice):
         return True
     if kind is np.ndarray:
         return bool(value.dtype.kind != "O")
-    if kind in (tuple, list):
-        return all(map(plain_data, value))
-    if kind is dict:
-        return all(map(plain_data, value.values()))
-    return isinstance(value, np.generic) or _core.is_dual(value)
+    if isinstance(value, np.generic) or _core.is_dual(value):
+        return True
+    if kind in (tuple, list, deque):
+        parts = value
+    elif kind in (dict, OrderedDict):
+        parts = value.values()
+    elif quiet(kind):
+        parts = (fields_of(value) or {}).values()
+    else:
+        return False
+    met = set() if met is None else met
+    if id(value) in met:
+        return True
+    met.add(id(value))
+    return all(plain_data(part, met) for part in parts)

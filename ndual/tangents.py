@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,17 +14,17 @@ from ndual.structure import Again, Branch, Constant, Flat, Record, Tree, parts_o
 class Held:
     """A list, dict or object and what it holds now."""
 
-    __slots__ = ("_parts", "_value")
+    __slots__ = ("_parts", "value")
 
     def __init__(self, value: Any) -> None:
-        self._value, self._parts = value, parts_of(value)
+        self.value, self._parts = value, parts_of(value)
 
     def changed(self) -> str | None:
         """Its class, if it holds something else by now."""
-        now = parts_of(self._value)
+        now = parts_of(self.value)
         if len(now) == len(self._parts) and all(a is b for a, b in zip(now, self._parts, strict=True)):
             return None
-        return with_article(type(self._value).__name__)
+        return with_article(type(self.value).__name__)
 
 
 class Shared:
@@ -48,12 +49,17 @@ class Shared:
                     "another argument too. Pass a copy, or both in one tuple"
                 )
         for i, part in self._originals:
-            if what := part.changed():
-                raise AliasError(
-                    f"{names[i]}: expected f to change what it is given; got {what} of the argument changed by another "
-                    "name, in a closure or a constant argument, where it has no derivative. "
-                    "Use the argument instead of that name, or pass a copy"
-                )
+            if part.changed():
+                raise changed_elsewhere(names[i], part.value)
+
+
+def changed_elsewhere(name: str, part: Any) -> AliasError:
+    """The error for a part of an argument that f changed by another name."""
+    return AliasError(
+        f"{name}: expected f to change what it is given; got {with_article(type(part).__name__)} of the argument "
+        "changed by another name, in a closure or a constant argument, where it has no derivative. "
+        "Use the argument instead of that name, or pass a copy"
+    )
 
 
 def shared_marks(marks: dict[int, dict[int, int]]) -> list[tuple[int, int]]:
@@ -99,7 +105,7 @@ def match(tree: Tree, tangent: Any, name: str, found: dict[int, Any], model: str
         parts = [held[key] for key in tree.keys or ()]
     elif isinstance(tangent, dict) and tree.keys is not None and set(tangent) == set(tree.keys):
         parts = [tangent[key] for key in tree.keys]
-    elif tree.keys is not None or not isinstance(tangent, tuple | list) or len(tangent) != len(tree.children):
+    elif tree.keys is not None or not isinstance(tangent, tuple | list | deque) or len(tangent) != len(tree.children):
         keys = f" with the keys {', '.join(map(repr, tree.keys))}" if tree.keys is not None else ""
         raise ArgumentValueError(
             f"{name}: expected a {tree.kind.__name__} of {len(tree.children)}{keys}, {model}; "

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from ndual import _core
+from ndual.checks import check_argnums, check_function
 from ndual.outputs import Outputs
-from ndual.plan import Plan, check_argnums, check_function
+from ndual.plan import Plan
 
 __all__ = ["TraceRow", "TraceTable", "trace_table"]
 SHOWN = 60

@@ -163,7 +163,10 @@ def _structured(rule: Structured, function: Any, args: tuple[Any, ...], kwargs: 
     given = forward.plain(args, level), forward.plain(kwargs, level)
     if any(value is not False and key.startswith("overwrite") for key, value in params.items()):
         given = forward.copies(given)
-    y = call(function, *given)
+    values: list[Any] = []
+    if rule.keeping is not None:
+        values = [_core.lowered_view(o) if is_on else o for o, is_on in zip(operands, active, strict=True)]
+    y = forward.value_of(rule, xp, values, params, function, given)
     several = isinstance(y, tuple | list)
     if not several:
         for k, operand in enumerate(operands):

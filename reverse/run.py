@@ -100,6 +100,26 @@ class ReverseRun(TapeRun):
             raise
         return Trace(tape, value, [out] if single else value.rows, single, leaves)
 
+    def pull(self, primals: Any, weigh: Callable[[Any, bool], list[Any]]) -> tuple[Any, bool, Any]:
+        """Value, whether it is one dual, and the cotangents of all arguments in one row, complex numbers as two.
+
+        `weigh` gives the cotangents of the outputs from the first two.
+        """
+        tape, self.tape = self.tape, None
+        if tape is None:
+            tape = self.fresh()
+        before = _core.pool_info()["live"]
+        try:
+            value, out, single, _, leaves = self.record(primals, tape)
+            self.note_bytes(before, tape)
+            self.outputs.check(value, single)
+            pairs = zip([out] if single else value.rows, weigh(value, single), strict=True)
+            given = [(dual, w) for dual, w in pairs if dual is not None and w is not None]
+            tape.backward([dual for dual, _ in given], [w for _, w in given], True)
+            return value, single, tape.check(flat_gradient(tape, leaves, True))
+        finally:
+            self.put_back(tape)
+
     def _rows(self, tape: Tape, out: Any, value: Any, leaves: list[Any], progress: Any) -> Any:
         """Every cotangent of one output, swept back: ``(dof, *value.shape)``."""
         cells = _core.bottom(value)

@@ -203,6 +203,8 @@ cdef class Tape(Recording):
         if self.frozen and isinstance(error, ValueError) and not isinstance(error, NdualError) \
                 and any([word in str(error) for word in ("read-only", "writable", "write flag")]):
             error.add_note(READ_ONLY_NOTE)
+            self.clear()
+            return 1
         self.clear()
         return 0
 

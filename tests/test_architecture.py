@@ -23,26 +23,44 @@ ROOMS = {
     "_core": {"errors", "rules"},
     "config": {"errors", "_core"},
     "frontend": {"errors", "rules", "_core", "config"},
-    "objects": set(),
+    "objects": {"errors"},
     "structure": {"errors", "_core", "objects"},
-    "outputs": {"errors", "_core", "structure"},
+    "outputs": {"errors", "_core", "objects", "structure"},
     "tangents": {"errors", "objects", "structure"},
+    "layout": {"errors", "objects", "structure", "tangents"},
+    "checks": {"errors"},
     "chunk": {"errors", "_core", "config"},
-    "plan": {"errors", "_core", "config", "frontend", "structure", "tangents", "outputs", "chunk", "rules"},
+    "plan": {"errors", "_core", "config", "frontend", "structure", "tangents", "layout", "outputs", "chunk", "rules"},
     "api": {"errors", "_core", "config", "frontend", "structure", "outputs", "chunk", "plan", "rules", "reverse"},
     "prepare": (
         {"errors", "_core", "config", "frontend", "structure", "outputs", "chunk", "plan", "rules", "api", "reverse"}
+        | {"tangents"}
     ),
-    "pullback": {"errors", "_core", "structure", "tangents", "outputs", "plan"},
+    "reached": {"frontend", "objects"},
+    "places": {"errors", "_core", "objects", "reached"},
+    "wrt": {"errors", "objects", "places", "reached"},
+    "jacobians": {"errors", "frontend", "outputs", "plan", "api"},
+    "pullback": {"errors", "_core", "rules", "structure", "tangents", "outputs", "plan"},
     "second": {"errors", "outputs", "plan", "api", "prepare"},
+    "products": {"errors", "structure", "outputs", "plan", "prepare", "pullback", "second"},
     "trace": {"errors", "_core", "outputs", "plan"},
-    "testing": {"errors", "_core", "config", "frontend", "rules", "api", "reverse"},
+    "testing": {"errors", "_core", "config", "frontend", "rules", "api", "jacobians", "reverse"},
     "recompute": {"errors", "_core", "outputs", "plan", "reverse"},
+    "custom": {"errors", "_core", "frontend", "rules", "structure", "outputs", "plan", "pullback", "api"},
+    "interop": {"errors", "custom", "outputs", "pullback"},
     "numpy": {"frontend"},
     "scipy": {"errors", "_core", "config", "structure", "outputs", "chunk", "plan", "api", "prepare", "second"},
     "job": {"", "scipy"},
     "__main__": {"job"},
 }
+
+
+for _room in ("api", "custom", "jacobians", "layout", "plan", "prepare", "products", "pullback", "recompute", "scipy"):
+    ROOMS[_room].add("checks")
+for _room in ("second", "trace"):
+    ROOMS[_room].add("checks")
+for _room in ("api", "jacobians", "prepare", "products", "pullback", "second"):
+    ROOMS[_room].add("wrt")
 
 
 def dotted(path: Path) -> str:

@@ -118,6 +118,12 @@ def test_cycles(evaluate):
     value, g = evaluate(lambda p: p.next.next.x * p.x)(node)
     assert (value, g.x) == (9.0, 6.0)
     assert g.next is g
+    quiet = Outer(None, 3.0)  # of a class without methods
+    quiet.i = [quiet]
+    for _ in range(3):
+        value, g = evaluate(lambda p: p.i[0].x * p.x)(quiet)
+        assert (value, g.x) == (9.0, 6.0)
+        assert g.i[0] is g
     a, b = SimpleNamespace(v=2.0), SimpleNamespace(v=5.0)
     a.other, b.other = [b], {"k": a}
     value, g = evaluate(lambda p: p.other[0].other["k"].v * p.other[0].v)(a)
@@ -253,6 +259,89 @@ def test_pullback_and_push():
     (g,) = pullback()
     assert (value, g.i.a, g.x) == (18.0, 12.0, 9.0)
     assert ndual.linearize(lambda p: p.i.a**2 * p.x, p)[1]({"i": {"a": 1.0}, "x": 10.0}) == 102.0
+
+
+@pytest.mark.parametrize(("mode", "chunk_size"), WAYS)
+def test_prepared_with_a_closure(mode, chunk_size):
+    d = np.array([1.0, 2.0, 3.0])
+    for wrap, take in ((lambda p: p, lambda p: p), (Inner, lambda p: p.a), (lambda p: [{"k": p}], lambda p: p[0]["k"])):
+        prepared = ndual.prepare_gradient(
+            lambda p, take=take: np.sum((d * take(p)) ** 2), wrap(1.0), mode=mode, chunk_size=chunk_size
+        )
+        assert [take(prepared(wrap(p))[1]) for p in (1.0, 2.0, 1.0)] == [28.0, 56.0, 28.0]
+
+
+def test_a_frozen_object_stays_frozen(evaluate):
+    def f(p):
+        with pytest.raises(AttributeError):
+            p.x = 5.0
+        return p.x * p.i
+
+    assert evaluate(f)(Frozen(i=2.0, x=3.0))[1] == Frozen(i=3.0, x=2.0)
+
+
+def test_attrs_classes(evaluate):
+    attrs = pytest.importorskip("attrs")
+    made = [attrs.make_class("Made", ["i", "x"], **kinds) for kinds in ({}, {"slots": False}, {"frozen": True})]
+    for kind in made:
+        p = kind(i=Inner(1.0), x=2.0)
+        for _ in range(3):
+            value, g = evaluate(lambda p: p.i.a**2 * p.x)(p)
+            assert (value, type(g), g.i.a, g.x) == (2.0, kind, 4.0, 1.0)
+
+
+def test_what_is_too_deep():
+    chain = None
+    for _ in range(5000):
+        chain = SimpleNamespace(v=1.0, next=chain)
+    with pytest.raises(ndual.ArgumentTypeError, match=r"args\[0\]: expected a structure that is less deep"):
+        ndual.grad(lambda p: p.v)(chain)
+
+
+def test_odd_containers(evaluate):
+    pair = ([], 2.0)
+    pair[0].append(pair)
+    with pytest.raises(ndual.ArgumentTypeError, match=r"args\[0\]\[0\]\[0\]: .*got a tuple that contains itself"):
+        evaluate(lambda p: p[1])(pair)
+
+    class Number(int):
+        pass
+
+    class Failing:
+        def __init__(self):
+            self.x = 2.0
+
+        def __deepcopy__(self, memo):
+            raise RuntimeError
+
+        __copy__ = __reduce__ = __getstate__ = __deepcopy__
+
+        def __eq__(self, other):
+            raise RuntimeError
+
+        __hash__ = None
+
+    failing = Failing()
+    value, g = evaluate(lambda p: p[0].x * p[1].x * p[2])([failing, failing, Number(3)])
+    assert (value, g[0].x, g[2]) == (12.0, 12.0, None)
+    assert g[0] is g[1]
+
+
+@pytest.mark.parametrize(
+    ("tangent", "words"),
+    [
+        ({"layers": [1.0]}, r"tangent of args\[0\]\.layers: expected a list of 2"),
+        ({"layers": [1.0, 2.0]}, r"tangent of args\[0\]\.layers\[1\]: expected a dict of 1 .*'w'.*got float"),
+        ({"layers": [1.0, {"w": np.ones(3)}]}, r"args\[0\]\.layers\[1\]\['w'\]: expected the shape.*\(2,\).*\(3,\)"),
+        ({"layers": [1.0, {"w": "text"}]}, r"tangent of args\[0\]\.layers\[1\]\['w'\]: expected a float64 array"),
+        ({"layer": []}, r"tangent of args\[0\]: expected a SimpleNamespace with the fields layers"),
+        (3.0, r"tangent of args\[0\]: expected a SimpleNamespace with the fields layers.*got float"),
+    ],
+)  # fmt: skip
+def test_tangents_that_do_not_match(tangent, words):
+    p = SimpleNamespace(layers=[2.0, {"w": np.ones(2)}])
+    with pytest.raises((ndual.ArgumentValueError, ndual.ArgumentTypeError), match=words):
+        ndual.jvp(lambda p: p.layers[0], (p,), (tangent,))
 
 
 numbers = st.one_of(st.floats(-9, 9), st.integers(), st.text(max_size=2), st.just(None))

@@ -91,7 +91,14 @@ def object_array(x):
 
 @pytest.mark.parametrize(
     "f",
-    [object_array, Box, Slotted, lambda x: iter([x[0]]), lambda x: (v * v for v in x), lambda x: {"a": Box([x])}],
+    [
+        object_array,
+        lambda x: Box(object_array(x)),
+        lambda x: Slotted({Box(x[0])}),
+        lambda x: iter([x[0]]),
+        lambda x: (v * v for v in x),
+        lambda x: {"a": Box([iter([x])])},
+    ],
     ids=["object array", "object", "slots", "iterator", "generator", "deep"],
 )
 def test_outputs_that_hide_duals(f):

@@ -9,7 +9,7 @@ import scipy.linalg
 import ndual
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from problems import cholesky_by_loops
+from problems import cholesky_by_loops, kalman_data, kalman_filter
 
 LANES = 8
 FUNCTIONS = {
@@ -61,6 +61,23 @@ class Factorisations:
 
     def time_value(self, function, n):
         self.function(self.a)
+
+
+class KalmanFilter:
+    """A likelihood by a plain loop of 500 steps over small matrices, updated in place."""
+
+    params = (["forward", "reverse"],)
+    param_names = ("mode",)
+
+    def setup(self, mode):
+        self.p, self.seen = kalman_data()
+        self.gradient = ndual.prepare_gradient(lambda p: kalman_filter(p, self.seen), self.p, mode=mode)
+
+    def time_gradient(self, mode):
+        self.gradient(self.p)
+
+    def time_value(self, mode):
+        kalman_filter(self.p, self.seen)
 
 
 class Loops:

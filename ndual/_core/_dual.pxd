@@ -194,7 +194,7 @@ cdef class Run:
     cdef public tuple seeds
     cdef public tuple starts         # the lane of each leaf's first cell, None where a cell has two lanes
     cdef Py_ssize_t count, chosen
-    cdef bint constant_arrays
+    cdef bint constant_arrays, arrays
     cdef run_leaf* specs
     cdef Py_ssize_t* places
     cdef Py_ssize_t* dims
@@ -203,6 +203,8 @@ cdef class Run:
     cdef list admit(self, object primals)
     cdef int leave(self, tuple sites) except -1
     cdef int lift_constants(self, list inputs, Level level) except -1
+    cdef list own_names(self, list inputs)
+    cdef int explain(self, object error, list held) except -1
     cdef object apply(self, object call, list inputs, Level level)
     cdef object push(self, primals, tangents, call)
     cdef bint stepped(self, object out, Level level) noexcept

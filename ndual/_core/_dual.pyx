@@ -97,5 +97,7 @@ include "lift.pxi"
 include "nested.pxi"
 include "nested_ops.pxi"
 include "run.pxi"
+include "programs.pxi"
+include "prepared.pxi"
 
 on_loss(note_lost)

@@ -127,7 +127,8 @@ cdef object lost(str what, str remedy):
     if library in ARRAY_OF:
         remedy = f"{library} keeps no derivatives: take its array first, {ARRAY_OF[library]}"
     elif "numba" in sys.modules:
-        numba = ". What numba has compiled is called by its Python function, f.py_func"
+        numba = (". What numba has compiled is called by its Python function, f.py_func, or as "
+                 'ndual.differentiate_with(f, "finite_differences")')
     return DerivativeLostError(
         f"{what} would drop the derivative{place}. {remedy}, or ndual.stop_gradient(x) if that is intended{numba}"
     )
@@ -150,7 +151,9 @@ cdef str marked_array(NDualArray x, str text):
 
 
 # Frames of the operators: what lies outside of them is not the differentiated function.
-cdef frozenset OPERATORS = frozenset({"ndual.api", "ndual.plan", "ndual.prepare", "ndual.scipy", "ndual._core.run"})
+cdef frozenset OPERATORS = frozenset({
+    "ndual.api", "ndual.jacobians", "ndual.layout", "ndual.plan", "ndual.prepare", "ndual.scipy", "ndual._core.run",
+})
 
 
 cdef str where():

@@ -96,6 +96,9 @@ cdef extern from "ndual_kernels.h":
 
     enum: ND_COEF_NONE, ND_COEF_ZERO, ND_COEF_ONE, ND_COEF_NEG, ND_COEF_ARRAY, ND_COEF_X0, ND_COEF_X1
 
+cdef extern from "program.h":
+    const nd_isa* nd_extended(const nd_isa*)
+
 cdef extern from *:
     """
     #include <math.h>

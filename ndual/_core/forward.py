@@ -97,19 +97,23 @@ def _structured(rule: Structured, function: Any, args: tuple[Any, ...], kwargs: 
     if any(type(a) in (list, tuple) and first_dual(a) is not None for a in arrays):
         xp = _core.namespace(first_dual(arrays))
         arrays = tuple(array_of(xp, a) if type(a) in (list, tuple) else a for a in arrays)
-    split = [parts(a, level) for a in arrays]
-    some = next((a for a in arrays if _core.is_active(a, level)), None)
-    if some is None or first_dual(params) is not None:
+    split, some, low, high = [], None, 0, 0
+    for a in arrays:
+        part = parts(a, level)
+        split.append(part)
+        if part[1] is not None:
+            low = part[2] if some is None else min(low, part[2])
+            high = max(high, part[2] + len(part[1]))
+            some = a if some is None else some
+    if some is None or (params and first_dual(params) is not None):
         raise _not_active(rule.name, " and ".join(rule.arrays))
     xp = _core.lower_namespace(some)
-    values = tuple(value if value is None else xp.asarray(value) for value, _, _ in split)
-    low = min(first for _, t, first in split if t is not None)
-    high = max(first + len(t) for _, t, first in split if t is not None)
-    lanes = tuple(t if t is None else widen(xp, t, first, low, high) for _, t, first in split)
-    given = plain(args, level), plain(kwargs, level)
-    if any(value is not False and key.startswith("overwrite") for key, value in params.items()):
+    values = tuple([value if value is None else xp.asarray(value) for value, _, _ in split])
+    lanes = tuple([t if t is None else widen(xp, t, first, low, high) for _, t, first in split])
+    given = plain(args, level), plain(kwargs, level) if kwargs else kwargs
+    if params and any(value is not False and key.startswith("overwrite") for key, value in params.items()):
         given = copies(given)  # the rule reads what the function would overwrite
-    y = call(function, *given)
+    y = value_of(rule, xp, values, params, function, given)
     dy = rule.jvp(xp, y, values, lanes, **params)
     if isinstance(y, tuple | list):
         if any(t is None for t in dy):
@@ -117,6 +121,14 @@ def _structured(rule: Structured, function: Any, args: tuple[Any, ...], kwargs: 
         results = [v if t is None else _core.wrap(v, t, level, arrays, low) for v, t in zip(y, dy, strict=True)]
         return type(y)(*results) if hasattr(y, "_fields") else type(y)(results)
     return _core.wrap(y, dy, level, arrays, low)
+
+
+def value_of(rule: Structured, xp: Any, x: Any, params: dict[str, Any], function: Any, given: Any) -> Any:
+    """The value of a call; the parameters get what the rule keeps of it."""
+    if rule.keeping is None:
+        return call(function, *given)
+    y, params["kept"] = rule.keeping(xp, x, **params) or (None, None)
+    return call(function, *given) if y is None else y
 
 
 def widen(xp: Any, t: Any, first: int, low: int, high: int) -> Any:

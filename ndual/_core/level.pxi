@@ -209,6 +209,49 @@ def go_home(Level level):
     return former
 
 
+@cython.final
+cdef class Pause:
+    """Code that runs as if a derivative had not been begun: the innermost one is that given, None for none at all.
+
+    So a function whose derivative comes by a rule is called on values. Use it as a context manager.
+    """
+
+    cdef Level level, top, home, hand
+    cdef int compared
+
+    def __init__(self, Level level=None):
+        self.level = level
+
+    def __enter__(self):
+        self.top = innermost()
+        self.home = home()
+        self.hand = None if nd_tls.level == NULL else running()
+        self.compared = nd_tls.compared
+        put_innermost(self.level if self.level is not None and self.level.alive else None)
+
+    def __exit__(self, *unused):
+        put_innermost(self.top)
+        if self.top is not None:
+            nd_tls.home = NULL if self.home is None else <PyObject*>self.home
+            if self.hand is not None and self.hand.alive:
+                turn(self.hand)
+            nd_tls.compared = self.compared
+
+
+cdef void put_innermost(Level level) noexcept:
+    """Have a level as the innermost one and at hand, or none."""
+    if level is not None:
+        nd_tls.top = nd_tls.home = <PyObject*>level
+        turn(level)
+        return
+    if nd_tls.level != NULL:
+        running().seen = nd_tls.compared
+    nd_tls.top = nd_tls.home = nd_tls.level = NULL
+    nd_tls.id = 0
+    nd_tls.scalar = NULL
+    nd_tls.tape = NULL
+
+
 cdef Level find_level(unsigned long long id):
     """The derivative call with that id if it is running on this thread, or None."""
     cdef Level level = innermost()

@@ -6,7 +6,7 @@ cdef class Recorder:
 
     `operands` is asked before the value is written, since that may overwrite an operand, and returns what `mapped`
     gets, None if no operand is active. `writing` comes before any write to memory that exists already. `failed`
-    tells of an error that ends the run.
+    tells of an error that ends the run, and says whether it explained it.
     """
 
     def __cinit__(self, *args):

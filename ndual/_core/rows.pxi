@@ -3,9 +3,9 @@
 cdef const nd_isa* isa = NULL
 cdef bytes _force = os.environ.get("NDUAL_ISA", "").encode()
 if _force:
-    isa = nd_select(_force)
+    isa = nd_extended(nd_select(_force))
 else:
-    isa = nd_select(NULL)
+    isa = nd_extended(nd_select(NULL))
 if isa == NULL:
     raise ImportError(f"NDUAL_ISA expects baseline, v3 or v4, as far as this processor has it; got {_force.decode()}")
 
@@ -20,6 +20,8 @@ cdef dict _rows = {}                 # name -> Row
 cdef dict _row_of_ufunc = {}         # ufunc -> Row
 cdef dict _kernel_index = {}
 for _k in range(isa.nrows):
+    if isa.rows[_k].name == NULL:    # the slots for rows made at run time
+        break
     _kernel_index[isa.rows[_k].name.decode()] = _k
 
 

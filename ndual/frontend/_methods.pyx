@@ -8,7 +8,7 @@ attributes, and from 3.13 on only so many changes are cached at all.
 
 ``shuffle`` swaps rows through views, which loses one of them in anything but an ndarray, and what fills its ``out=``
 with random numbers takes anything for an ndarray. The functions stay what they are; the pointer by which the
-interpreter calls them is ours.
+interpreter calls them is ours. So it is with ``solve`` of SciPy's sparse factorisations, whose type is closed.
 """
 import numpy as np
 
@@ -93,6 +93,55 @@ cdef extern from *:
     ctypedef object (*nd_opened_body)(PyObject*, PyObject* const*, size_t, PyObject*)
     void nd_open(object, PyTypeObject*, nd_opened_body)
     Py_ssize_t PyVectorcall_NARGS(size_t)
+
+cdef extern from *:
+    """
+    static PyCFunctionWithKeywords nd_superlu_plain;
+    static PyObject *nd_superlu_dual;
+    static PyTypeObject *nd_superlu_type;
+
+    static PyObject *nd_superlu_solve(PyObject *self, PyObject *args, PyObject *kwargs) {
+        PyObject *rhs = PyTuple_GET_SIZE(args) ? PyTuple_GET_ITEM(args, 0)
+                      : kwargs ? PyDict_GetItemString(kwargs, "rhs") : NULL;
+        if (rhs == NULL || Py_TYPE(rhs) != nd_superlu_type) return nd_superlu_plain(self, args, kwargs);
+        PyObject *all = PyTuple_New(PyTuple_GET_SIZE(args) + 1);
+        if (all == NULL) return NULL;
+        PyTuple_SET_ITEM(all, 0, Py_NewRef(self));
+        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(args); i++)
+            PyTuple_SET_ITEM(all, i + 1, Py_NewRef(PyTuple_GET_ITEM(args, i)));
+        PyObject *out = PyObject_Call(nd_superlu_dual, all, kwargs);
+        Py_DECREF(all);
+        return out;
+    }
+
+    /* The function behind the method, also behind methods that were bound before; nothing where it is of another kind. */
+    static void nd_open_superlu(PyTypeObject *type, PyTypeObject *dual, PyObject *body) {
+        PyObject *method = PyObject_GetAttrString((PyObject *)type, "solve");
+        if (method == NULL) { PyErr_Clear(); return; }
+        if (Py_IS_TYPE(method, &PyMethodDescr_Type)) {
+            PyMethodDef *plain = ((PyMethodDescrObject *)method)->d_method;
+            if (plain->ml_flags == (METH_VARARGS | METH_KEYWORDS)) {
+                nd_superlu_plain = (PyCFunctionWithKeywords)(void (*)(void))plain->ml_meth;
+                nd_superlu_dual = Py_NewRef(body);
+                nd_superlu_type = dual;
+                plain->ml_meth = (PyCFunction)(void (*)(void))nd_superlu_solve;
+            }
+        }
+        Py_DECREF(method);
+    }
+    """
+    void nd_open_superlu(PyTypeObject*, PyTypeObject*, object)
+
+cdef bint superlu_open = False
+
+
+def open_superlu(kind, dual, body):
+    """Let ``lu.solve(dual)`` of SciPy's factorisation reach `body`, once."""
+    global superlu_open
+    if not superlu_open:
+        superlu_open = True
+        nd_open_superlu(<PyTypeObject*>kind, <PyTypeObject*>dual, body)
+
 
 cdef object activity = _core.activity
 cdef object call_plain = _core.call_plain

@@ -18,8 +18,9 @@ import numpy as np
 from ndual import _core
 from ndual._core import forward
 from ndual._core._dual import set_variables
+from ndual._core.lapack import solve_and_keep
 from ndual.errors import NoRuleError
-from ndual.frontend import _methods, creation, foreign, interpolants, solvers
+from ndual.frontend import _methods, creation, foreign, interpolants, routines, solvers
 from ndual.rules import elementwise, refused, registry
 
 JOINS = (np.concatenate, np.stack)  # themselves: stand-ins have the names while a derivative is taken
@@ -52,7 +53,7 @@ def fill() -> bool:
         function = registry.lookup(dotted)
         if function is not None:
             _RULES[function] = handler
-    for dotted, handler in interpolants.FUNCTIONS.items():
+    for dotted, handler in (interpolants.FUNCTIONS | routines.FUNCTIONS).items():
         function = registry.lookup(dotted)
         if function is not None:
             _RULES[function] = _bound(handler, function)
@@ -210,7 +211,7 @@ def dispatch(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
         if rule is None:
             if _core.all_inert(args, kwargs):
                 return function(*_core.constants(args, True), **_core.constants(kwargs, True))
-            return _without_rule(function, args, kwargs)
+            return without_rule(function, args, kwargs)
     out = kwargs.get("out")
     if out is not None:
         kwargs = {key: value for key, value in kwargs.items() if key != "out"}
@@ -280,7 +281,19 @@ def entry(function: Any) -> Any:
     return functools.wraps(function)(lambda *args, **kwargs: dispatch(function, args, kwargs))
 
 
-def _without_rule(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def rule_of(function: Any) -> registry.Rule | Callable[..., Any] | None:
+    """What a function is taken to."""
+    fill()
+    return _RULES.get(function)
+
+
+def set_rule(function: Any, rule: Callable[..., Any]) -> None:
+    """Have a function taken to another rule."""
+    _RULES[function] = rule
+
+
+def without_rule(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What is done with a function that has no rule: an error, but for Python's functions in ufuncs."""
     if type(function) is np.ufunc and not kwargs:
         written = _core.python_function(function)
         if written is not None:
@@ -338,6 +351,7 @@ def install() -> None:
     registry.on_undefined(_core.note_undefined)
     registry.KERNELS["cholesky_lanes"] = _core.cholesky_lanes
     registry.KERNELS["cholesky_cotangent"] = _core.cholesky_cotangent
+    registry.KERNELS["solve"] = solve_and_keep
     registry.KERNELS["tri_apply"] = _core.triangle_times_vector
     special: dict[str, Callable[..., Any]] = {
         "compress": _method("compress", 1),

@@ -93,6 +93,7 @@ class Room:
         self._swept: set[int] = set()
         self._classes: dict[str, type] = {}
         self._evaluated: list[Site] = []
+        self._defined: list[Any] = []
         self._plain: weakref.WeakKeyDictionary[types.FunctionType, Guard] = weakref.WeakKeyDictionary()
         self._always: weakref.WeakKeyDictionary[types.FunctionType, Guard] = weakref.WeakKeyDictionary()
 
@@ -184,6 +185,8 @@ class Room:
                     self._swept.add(id(vars(module)))
                     if not passed_over(name) and not passed_over(module.__name__):  # some have aliases
                         self._scan(vars(module))
+                    elif self._defined:
+                        self._scan_library(vars(module))
             self.modules = len(modules)
             looked(self.modules)
         for scope in namespaces:
@@ -192,6 +195,23 @@ class Room:
             self.sites += tuple(self._fresh)
             self._fresh = []
             looked(self.modules)
+
+    def define(self, function: Any, handler: Any) -> None:
+        """A gate for a function that no table names, wherever modules have it: callers in libraries count too."""
+        if id(function) not in self._gates:
+            self._gates[id(function)] = Gate(function, handler, iterates=True, everywhere=True)
+            self._defined.append(function)
+        # What was found out so far did not know of it.
+        self._scanned.clear()
+        self._plain.clear()
+        self._always.clear()
+        self.modules = -1
+        looked(-1)
+
+    def _scan_library(self, scope: dict[str, Any]) -> None:
+        for function in self._defined:
+            for name in [key for key, value in list(scope.items()) if value is function]:
+                self._site(scope, name, function)
 
     def _make_routine_gates(self) -> None:
         """Gates for BLAS and LAPACK, and for the functions that find their routines."""
@@ -249,11 +269,12 @@ class Room:
                 for alias in [key for key, value in vars(np).items() if value is kind]:
                     self._named(f"numpy.{alias}", kind)
 
-        for dotted in (*solvers.HANDLERS, *dispatch.CALLERS):
+        for dotted in (*solvers.HANDLERS, *sparse.HANDLERS, *dispatch.CALLERS):
             function = registry.lookup(dotted)
             if function is not None:
                 if type(function) is not Gate and id(function) not in self._gates:
-                    by = dispatch.calling if dotted in dispatch.CALLERS else dispatch.handled
+                    by = sparse.handled if dotted in sparse.HANDLERS else dispatch.handled
+                    by = dispatch.calling if dotted in dispatch.CALLERS else by
                     self._gates[id(function)] = Gate(function, by, iterates=True)
                 self._named(dotted, function)
         for dotted, handler in interpolants.TYPES.items():

@@ -22,8 +22,9 @@ from ndual._core._dual import Site
 from ndual.frontend import devices
 from ndual.frontend._gate import Gate, TypeGate, is_library
 from ndual.frontend.routines import is_routine
+from ndual.frontend.rows import RowFunction
 
-DATA = (int, float, complex, str, bytes, type(None), type(Ellipsis), range, slice, np.generic, np.dtype)
+DATA = (int, float, complex, str, bytes, type(None), type(Ellipsis), range, slice, np.generic, np.dtype, RowFunction)
 # Types and functions of Python that call nothing but the protocols of their arguments.
 SAFE_NAMES = """
 ArithmeticError AssertionError Ellipsis Exception False FloatingPointError IndexError KeyError None NotImplemented
@@ -216,6 +217,8 @@ class Proof:
                 self.writes |= is_routine(gate.original)
             if kind is np.vectorize:
                 self._value(value.pyfunc, names, None)
+            elif kind is types.FunctionType and not is_library(value.__module__ or ""):
+                self._function(value)  # which runs where its rule is not asked for
             elif (getattr(gate.original, "__module__", None) or "").startswith("scipy.interpolate"):
                 self._fail()  # the call of what it makes is in no namespace
         elif kind is Gate or kind is TypeGate:

@@ -10,6 +10,8 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
+
 from ndual import _core
 from ndual._core import forward
 from ndual.errors import NoRuleError
@@ -96,6 +98,29 @@ def in_place(name: str, array: Any) -> bool:
         and bool(array.flags.f_contiguous)
         and array.ndim > 0
     )
+
+
+def qr(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """scipy.linalg.qr; its raw form, a tuple in a tuple, is what LAPACK's routine returns."""
+    rule = registry.RULES["scipy.linalg.qr"]
+    arrays, given = rule.bind(args, kwargs)  # type: ignore[attr-defined]
+    if given["mode"] != "raw":
+        return forward.apply(rule, function, args, kwargs)
+    if given["pivoting"]:
+        raise NoRuleError(
+            f"scipy.linalg.qr: expected another mode than 'raw' with pivoting=True{_core.user_location()}. "
+            "Factor a[:, p] with the p of one call"
+        )
+    (a,) = arrays
+    letter = {"f": "s", "F": "c", "D": "z"}.get(a.dtype.char, "d")
+    size = registry.lookup(f"scipy.linalg.lapack.{letter}geqrf_lwork")(*a.shape)[0]
+    name = f"scipy.linalg.lapack.{letter}geqrf"
+    options = {"lwork": int(size.real)}
+    packed, tau, *_ = forward.apply(registry.RULES[name], registry.lookup(name), (a,), options)
+    return (packed, tau), np.triu(packed[: min(a.shape)])
+
+
+FUNCTIONS = {"scipy.linalg.qr": qr}
 
 
 def getter(gate_of: Callable[[Any], Any]) -> Callable[..., Any]:

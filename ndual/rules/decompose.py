@@ -37,46 +37,68 @@ def _with_diagonal(xp: Any, d: Any) -> Any:
     return d[..., None, :] * xp.eye(d.shape[-1], dtype=d.dtype)
 
 
+def _spectrum(xp: Any, w: Any, v: Any, among: Any) -> tuple[Any, Any, Any, Any]:
+    """All values and vectors, where the given ones are among them, and the gaps between them."""
+    if among is None:
+        return w, v, xp.eye(w.shape[-1], dtype=bool), _gaps(w)
+    values, every, start = among
+    own = xp.eye(values.shape[-1], w.shape[-1], -start, dtype=bool)
+    return values, every, own, w[..., None, :] - values[..., :, None]
+
+
+def _own(xp: Any, m: Any, among: Any) -> Any:
+    """The entries that belong to one and the same vector."""
+    if among is not None:
+        m = m[..., among[2] : among[2] + m.shape[-1], :]
+    return _diagonal(xp, m)
+
+
 @quiet
-def eigh_lanes(xp: Any, w: Any, v: Any, da: Any, db: Any = None, vectors: bool = True) -> tuple[Any, Any]:
-    """diag(M) and V (M / gaps) with M = V^H dA V (Giles 2008, 3.1); for A v = w B v, M has - w V^H dB V too."""
-    vh = adjoint(xp, v)
+def eigh_lanes(
+    xp: Any, w: Any, v: Any, da: Any, db: Any = None, vectors: bool = True, among: Any = None
+) -> tuple[Any, Any]:
+    """diag(M) and V (M / gaps) with M = V^H dA V (Giles 2008, 3.1); for A v = w B v, M has - w V^H dB V too.
+
+    Where w and v are a part of the spectrum, `among` has all values, all vectors and the number of the first of these.
+    """
+    _, every, own, gaps = _spectrum(xp, w, v, among)
+    vh = adjoint(xp, every)
     m: Any = 0 if da is None else xp.matmul(xp.matmul(vh, da), v)
     metric = None if db is None else xp.matmul(xp.matmul(vh, db), v)
     if metric is not None:
         m = m - metric * w[..., None, :]
-    dw = _diagonal(xp, m).real
+    dw = _own(xp, m, among).real
     if not vectors:
         return dw, None
-    inside = _over(xp, _gaps(w), xp.where(xp.eye(w.shape[-1], dtype=bool), 0, m))
-    if metric is not None:
-        inside = inside - _with_diagonal(xp, _diagonal(xp, metric).real / 2)
-    return dw, xp.matmul(v, inside)
+    inside = _over(xp, gaps, xp.where(own, 0, m))
+    dv = xp.matmul(every, inside)
+    return dw, dv if metric is None else dv - v * (_own(xp, metric, among).real / 2)[..., None, :]
 
 
 @quiet
-def eigh_cotangent(xp: Any, w: Any, v: Any, gw: Any, gv: Any) -> Any:
+def eigh_cotangent(xp: Any, w: Any, v: Any, gw: Any, gv: Any, among: Any = None) -> Any:
     """The cotangent of the whole matrix."""
+    _, every, own, gaps = _spectrum(xp, w, v, among)
     inside: Any = 0
     if gv is not None:
-        eye = xp.eye(w.shape[-1], dtype=bool)
-        inside = _over(xp, _gaps(w), xp.where(eye, 0, xp.matmul(adjoint(xp, v), gv)))
+        inside = xp.matmul(every, _over(xp, gaps, xp.where(own, 0, xp.matmul(adjoint(xp, every), gv))))
     if gw is not None:
-        inside = inside + _with_diagonal(xp, gw)
-    return xp.matmul(xp.matmul(v, inside), adjoint(xp, v))
+        inside = inside + v * gw[..., None, :]
+    return xp.matmul(inside, adjoint(xp, v))
 
 
 @quiet
-def eigh_metric_cotangent(xp: Any, w: Any, v: Any, gw: Any, gv: Any) -> Any:
+def eigh_metric_cotangent(xp: Any, w: Any, v: Any, gw: Any, gv: Any, among: Any = None) -> Any:
     """The cotangent of B in A v = w B v."""
+    _, every, own, gaps = _spectrum(xp, w, v, among)
     inside: Any = 0
     if gv is not None:
-        c = xp.matmul(adjoint(xp, v), gv)
-        turn = _over(xp, _gaps(w), xp.where(xp.eye(w.shape[-1], dtype=bool), 0, c))
-        inside = -turn * w[..., None, :] - _with_diagonal(xp, _diagonal(xp, c) / 2)
+        c = xp.matmul(adjoint(xp, every), gv)
+        turn = _over(xp, gaps, xp.where(own, 0, c))
+        inside = -xp.matmul(every, turn * w[..., None, :]) - v * (_own(xp, c, among) / 2)[..., None, :]
     if gw is not None:
-        inside = inside - _with_diagonal(xp, gw * w)
-    return xp.matmul(xp.matmul(v, inside), adjoint(xp, v))
+        inside = inside - v * (gw * w)[..., None, :]
+    return xp.matmul(inside, adjoint(xp, v))
 
 
 def _eigh_vjp(xp: Any, w: Any, y: Any, x: tuple[Any], UPLO: str) -> tuple[Any]:
@@ -291,6 +313,10 @@ def _qr_square_cotangent(xp: Any, q: Any, r: Any, gq: Any, gr: Any) -> Any:
     return adjoint(xp, xp.linalg.solve(r, adjoint(xp, g)))
 
 
+# The tangents and cotangents of mode="raw", which are those of LAPACK's reflectors.
+RAW: list[Any] = []
+
+
 def _qr_parts(xp: Any, y: Any, a: Any, mode: str) -> Any:
     if mode not in ("reduced", "r", "complete"):
         raise refuse("numpy.linalg.qr", f"mode={mode!r}", "Use mode='reduced'.")
@@ -298,6 +324,9 @@ def _qr_parts(xp: Any, y: Any, a: Any, mode: str) -> Any:
 
 
 def _qr_vjp(xp: Any, w: Any, y: Any, x: tuple[Any], mode: str) -> tuple[Any]:
+    if mode == "raw":
+        raw: tuple[Any] = RAW[1](xp, w, y, x)
+        return raw
     a = x[0]
     q, r = _qr_parts(xp, y, a, mode)
     gq, gr = (None, w) if mode == "r" else w
@@ -319,6 +348,8 @@ def _qr_vjp(xp: Any, w: Any, y: Any, x: tuple[Any], mode: str) -> tuple[Any]:
 @structured("numpy.linalg.qr", "a", _qr_vjp, mode="reduced")
 def qr(xp: Any, y: Any, x: tuple[Any], dx: tuple[Any], mode: str) -> Any:
     """With C = Q^H dA R^-1: dQ = Q (skew(C) - C) + dA R^-1 and dR = (C - skew(C)) R, at full rank."""
+    if mode == "raw":
+        return RAW[0](xp, y, x, dx)
     a, da = x[0], dx[0]
     q, r = _qr_parts(xp, y, a, mode)
     m, n = a.shape[-2:]

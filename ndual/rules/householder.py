@@ -33,16 +33,20 @@ def _geqrf_jvp(xp: Any, y: Arrays, x: Arrays, dx: Arrays, **_: Any) -> Arrays:
     dqr, dtaus = xp.zeros((len(dc), *qr.shape), qr.dtype), xp.zeros((len(dc), *taus.shape), qr.dtype)
     for j in range(taus.shape[0]):
         a, da, tau, beta = c[:, 0], dc[:, :, 0], taus[j], qr[j, j]
-        if a.shape[0] > 1 and bool(tau == 0):
-            undefined("geqrf: a column below whose head there are zeros has a reflector that jumps there")
-            da = da * xp.where(xp.arange(a.shape[0]) > 0, float("nan"), 1)
+        still = a.shape[0] > 1 and bool(tau == 0)
+        if still:
+            below = (da != 0) & (xp.arange(a.shape[0]) > 0)
+            if bool(below.any()):
+                undefined("geqrf: a column below whose head there are zeros has a reflector that jumps there")
+            da = xp.where(below, float("nan"), da)
         dbeta = da[:, 0]
         if a.shape[0] > 1 or a.dtype.kind == "c":
             dbeta = xp.matmul(da, conj(xp, a)).real / beta
             dtaus[:, j] = (a[0] * dbeta - da[:, 0] * beta) / beta**2
         v = xp.concatenate((xp.ones(1, qr.dtype), qr[j + 1 :, j]))[:, None]
         tail = da[:, 1:] - qr[j + 1 :, j] * (da[:, 0] - dbeta)[:, None]
-        dv = xp.concatenate((xp.zeros((len(dc), 1), qr.dtype), tail / (a[0] - beta)), -1)[..., None]
+        tail = tail if still else tail / (a[0] - beta)
+        dv = xp.concatenate((xp.zeros((len(dc), 1), qr.dtype), tail), -1)[..., None]
         dqr[:, j, j] = dbeta
         dqr[:, j + 1 :, j] = dv[:, 1:, 0]
         c, dc = _reflect(xp, v, dv, conj(xp, tau), conj(xp, dtaus[:, j]), c[:, 1:], dc[..., 1:])

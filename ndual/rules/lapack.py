@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ndual.rules import decompose, scipy_linalg
+from ndual.rules import decompose, scipy_linalg, triangular_factors
 from ndual.rules.blas_parts import (
-    OF_ADJOINT,
-    OF_TRANSPOSE,
     Factor,
     Map,
     Product,
@@ -28,10 +26,9 @@ from ndual.rules.blas_terms import (
     names_of,
     of_rank,
     routine,
-    solve,
 )
 from ndual.rules.registry import structured, undefined
-from ndual.rules.support import adjoint, refuse
+from ndual.rules.support import refuse
 from ndual.rules.triangular import literal, tri_part, whole
 
 Arrays = tuple[Any, ...]
@@ -119,30 +116,14 @@ def _failed(name: str, info: Any, t: Any) -> Any:
     return t * float("nan")
 
 
-def _square(lu: Any) -> None:
-    if lu.shape[0] != lu.shape[1]:
-        raise refuse("getrf", "a matrix that is not square", "Take scipy.linalg.qr.")
-
-
 def _lu_lanes(xp: Any, lu: Any, piv: Any, t: Any) -> Any:
-    """With F = L^-1 P dA U^-1: L times its part below the diagonal, and the rest times U."""
-    _square(lu)
-    f = solve(xp, lu, t[:, _order(piv)], True, 0, True)
-    f = xp.swapaxes(solve(xp, lu, xp.swapaxes(f, 1, 2), False, OF_TRANSPOSE[0], False), 1, 2)
-    strict, upper = tri_part(xp, f, True, True), tri_part(xp, lu, False)
-    low = tri_part(xp, lu, True, True)
-    return xp.matmul(low, strict) + strict + xp.matmul(f - strict, upper)
+    """Both triangles in one matrix, as lu_factor has them."""
+    return triangular_factors.lu_factor(xp, (lu, piv), (lu,), (t,))[0]
 
 
 def _lu_cotangent(xp: Any, lu: Any, piv: Any, g: Any) -> Any:
     """The transpose of the same."""
-    _square(lu)
-    strict, upper = tri_part(xp, lu, True, True), tri_part(xp, lu, False)
-    below = tri_part(xp, g + xp.matmul(adjoint(xp, strict), tri_part(xp, g, True, True)), True, True)
-    f = below + tri_part(xp, xp.matmul(tri_part(xp, g, False), adjoint(xp, upper)), False)
-    f = solve(xp, lu, f[None], True, OF_ADJOINT[0], True)
-    f = adjoint(xp, solve(xp, lu, adjoint(xp, f), False, 0, False))[0]
-    return f[_moved_back(_order(piv))]
+    return triangular_factors._lu_factor_vjp(xp, (g, None), (lu, piv), (lu,))[0]
 
 
 def _cast(xp: Any, a: Any, like: Any, lanes: int = 0) -> Any:

@@ -112,23 +112,43 @@ def orthogonal_procrustes(xp: Any, y: Arrays, x: Arrays, dx: Arrays, check_finit
     return _procrustes_jvp(xp, y, x, dx)
 
 
+def _quotient(xp: Any, x: Arrays, dx: Arrays) -> Arrays:
+    """The matrix B^-1 A and its lanes: A v = w B v has its values and vectors."""
+    (a, b), (t, db) = x, dx
+    if b is None:
+        return a, t
+    a = xp.linalg.solve(b, a)
+    if db is not None:
+        t = add(xp, -xp.matmul(db, a), t)
+    return a, linalg.solve_lanes(xp, b, t)
+
+
 def _eig_jvp(xp: Any, y: Any, x: Arrays, dx: Arrays, left: Any, right: Any, homogeneous_eigvals: Any, **_: Any) -> Any:
-    if left or homogeneous_eigvals:
-        raise refuse("scipy.linalg.eig", "left= or homogeneous_eigvals=", "Use numpy.linalg.eig of solve(b, a).")
-    if x[1] is not None and right and y[1].dtype.kind == "c":
-        raise refuse("scipy.linalg.eig", "complex vectors with b=", "Use numpy.linalg.eig of solve(b, a).")
-    a, t = x[0], dx[0]
     if x[1] is not None:
-        # A v = w B v has the values and vectors of B^-1 A.
-        a, m = xp.linalg.solve(x[1], x[0]), None if t is None else t
-        if dx[1] is not None:
-            m = add(xp, -xp.matmul(dx[1], a), m)
-        t = linalg.solve_lanes(xp, x[1], m)
+        if homogeneous_eigvals:
+            raise refuse("scipy.linalg.eig", "homogeneous_eigvals= with b=", "Only their quotients are determined.")
+        if (left or right) and any(v.dtype.kind == "c" for v in y[1:]):
+            raise refuse("scipy.linalg.eig", "complex vectors with b=", "Use numpy.linalg.eig of solve(b, a).")
+    found = y if left or right else (y,)
     # SciPy's values are always complex.
-    if not right:
-        return decompose.eigvals(xp, y, (a,), (t,)).astype(y.dtype)
-    dw, dv = decompose.eig(xp, y, (a,), (t,))
-    return dw.astype(y[0].dtype), (dv if y[1].dtype.kind == "c" else dv.real)
+    values = found[0][0] if homogeneous_eigvals else found[0]
+    a, t = _quotient(xp, x, dx)
+    if not (left or right):
+        dw = decompose.eigvals(xp, values, (a,), (t,))
+    out, vectors = [], list(found[1:])
+    if left:  # A^H u = conj(w) B^H u
+        turned = tuple(None if m is None else adjoint(xp, m) for m in (*x, *dx))
+        pair = _quotient(xp, turned[:2], turned[2:])
+        dw, du = decompose.eig(xp, (conj(xp, values), vectors[0]), (pair[0],), (pair[1],))
+        dw = conj(xp, dw)
+        out.append(du)
+    if right:
+        dw, dv = decompose.eig(xp, (values, vectors[-1]), (a,), (t,))
+        out.append(dv)
+    dw = dw.astype(values.dtype)
+    dw = xp.stack((dw, xp.zeros_like(dw)), 1) if homogeneous_eigvals else dw
+    out = [dv if v.dtype.kind == "c" else dv.real for v, dv in zip(vectors, out, strict=True)]
+    return (dw, *out) if out else dw
 
 
 @structured(
@@ -215,37 +235,3 @@ def pinv(xp: Any, y: Any, x: Arrays, dx: Arrays, **options: Any) -> Any:
 def pinvh(xp: Any, y: Any, x: Arrays, dx: Arrays, **options: Any) -> Any:
     """The same of the matrix that one triangle stands for."""
     return _pinv_jvp(xp, y, x, dx, **options)
-
-
-def _qr_jvp(xp: Any, y: Any, x: Arrays, dx: Arrays, mode: str, pivoting: Any, **_: Any) -> Any:
-    modes = {"full": "complete", "economic": "reduced", "r": "r"}
-    if mode not in modes:
-        raise refuse("scipy.linalg.qr", f"mode={mode!r}", "Use mode='economic'.")
-    a, t = x[0], dx[0]
-    if pivoting:
-        a, t = a[..., y[-1]], t[..., y[-1]]
-    first = y[:-1] if pivoting else y
-    if mode == "r":
-        q, r = xp.linalg.qr(a)
-        # SciPy gives a tuple of one matrix, with rows of zeros below.
-        dr = decompose.qr(xp, (q, r), (a,), (t,), "reduced")[1]
-        missing = first[0].shape[-2] - dr.shape[-2]
-        out: Any = (xp.concatenate((dr, xp.zeros((*dr.shape[:-2], missing, dr.shape[-1]), dr.dtype)), -2),)
-    else:
-        out = decompose.qr(xp, first, (a,), (t,), modes[mode])
-    return (*out, None) if pivoting else out
-
-
-@structured(
-    "scipy.linalg.qr",
-    "a",
-    dense_vjp(_qr_jvp),
-    overwrite_a=False,
-    lwork=None,
-    mode="full",
-    pivoting=False,
-    check_finite=True,
-)
-def qr(xp: Any, y: Any, x: Arrays, dx: Arrays, **options: Any) -> Any:
-    """As numpy.linalg.qr; pivots stay where they are."""
-    return _qr_jvp(xp, y, x, dx, **options)

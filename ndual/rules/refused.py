@@ -23,7 +23,7 @@ _GAUGE = "its result is fixed up to a rotation only; use the projector or the si
 _SCHUR = "triangular forms depend on an order of eigenvalues; use numpy.linalg.eig, eigh or expm of the matrix"
 _UPDATE = "updates of factors have no rule; factor the changed matrix, or solve with it"
 _SECOND = "it is a derivative itself; differentiate scipy.linalg.expm"
-_BANDED = "banded factors have no rule; use solveh_banded, or a dense matrix and numpy.linalg"
+_BANDED = "banded eigenvalue problems have no rule; use a dense matrix and numpy.linalg.eigh"
 _INTEGER = "it is exact on integers; use scipy.special.binom, gamma or poch, which are smooth"
 
 _REASONS: dict[str, str] = {
@@ -57,11 +57,10 @@ _REASONS: dict[str, str] = {
     "scipy.linalg.null_space scipy.linalg.orth scipy.linalg.cossin scipy.linalg.subspace_angles": _GAUGE,
     "scipy.linalg.schur scipy.linalg.rsf2csf scipy.linalg.hessenberg scipy.linalg.qz scipy.linalg.ordqz "
     "scipy.linalg.cdf2rdf scipy.linalg.funm": _SCHUR,
-    "scipy.linalg.qr_delete scipy.linalg.qr_insert scipy.linalg.qr_update scipy.linalg.qr_multiply scipy.linalg.rq "
-    "scipy.linalg.ldl scipy.linalg.matrix_balance scipy.linalg.clarkson_woodruff_transform": _UPDATE,
+    "scipy.linalg.qr_delete scipy.linalg.qr_insert scipy.linalg.qr_update scipy.linalg.qr_multiply"
+    " scipy.linalg.matrix_balance scipy.linalg.clarkson_woodruff_transform": _UPDATE,
     "scipy.linalg.expm_cond": _SECOND,
-    "scipy.linalg.cholesky_banded scipy.linalg.cho_solve_banded scipy.linalg.eig_banded "
-    "scipy.linalg.eigvals_banded": _BANDED,
+    "scipy.linalg.eig_banded scipy.linalg.eigvals_banded": _BANDED,
     "scipy.linalg.fiedler_companion scipy.linalg.solve_circulant": _RARE,
 }
 

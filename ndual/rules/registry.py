@@ -91,6 +91,9 @@ class Structured(Rule):
     returns the lane-major tangent (a tuple for several outputs; None in it for an output without derivative).
     ``vjp(xp, w, y, x, **params)`` returns the tuple of cotangents of the primals (None for no dependence); that of a
     `selective` rule also takes ``active``, which says of each primal whether its cotangent is wanted.
+
+    ``keeping(xp, x, **params)`` of a rule that has it computes the value in place of the public call, with what the
+    formulas would compute again, or returns None. They get it as the keyword ``kept``, None where there is nothing.
     """
 
     arrays: tuple[str, ...]
@@ -99,6 +102,7 @@ class Structured(Rule):
     defaults: dict[str, Any]
     binder: Callable[..., Any] | None = None
     selective: bool = False
+    keeping: Callable[..., Any] | None = None
     plain: bool = field(init=False)
 
     def __post_init__(self) -> None:
@@ -238,6 +242,7 @@ def structured(
     vjp: Callable[..., Any],
     binder: Callable[..., Any] | None = None,
     selective: bool = False,
+    keeping: Callable[..., Any] | None = None,
     **defaults: Any,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Register the decorated function as the jvp of a structured rule.
@@ -247,12 +252,12 @@ def structured(
     an optional array, ``name=`` one that is passed by keyword only, ``*name`` a sequence of arrays whose elements
     are spread, ``name...`` all remaining positional arguments, and ``(name)`` a parameter
     among them that is not differentiated (optional if it has a default). A function with a calling form of its own
-    brings a `binder`. `selective` says that vjp takes the keyword ``active``.
+    brings a `binder`. `selective` says that vjp takes the keyword ``active``, `keeping` is that of `Structured`.
     """
 
     def decorate(jvp: Callable[..., Any]) -> Callable[..., Any]:
         tokens = tuple(arrays.split())
-        _register(Structured(*_names(serves), tokens, jvp, vjp, defaults, binder, selective))
+        _register(Structured(*_names(serves), tokens, jvp, vjp, defaults, binder, selective, keeping))
         return jvp
 
     return decorate

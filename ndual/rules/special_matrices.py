@@ -140,7 +140,7 @@ def _band_adjoint(xp: Any, ab: Any, upper: int, lower: int) -> Any:
     for k in range(-upper, lower + 1):
         rows = slice(max(k, 0), n + min(k, 0))
         columns = slice(max(-k, 0), n + min(-k, 0))
-        out[lower - k, rows] = xp.conj(ab[upper + k, columns])
+        out[..., lower - k, rows] = xp.conj(ab[..., upper + k, columns])
     return out
 
 

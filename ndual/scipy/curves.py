@@ -9,8 +9,8 @@ from typing import Any, Self
 
 import numpy as np
 
+from ndual.checks import check_mode
 from ndual.chunk import check_chunk_size
-from ndual.plan import check_mode
 from ndual.scipy.engines import Memo
 from ndual.scipy.vectors import as_vector, check_callable
 

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from ndual._core import is_dual
+from ndual.checks import Argnums
 from ndual.outputs import Outputs
-from ndual.plan import Argnums, Plan
+from ndual.plan import Plan
 from ndual.scipy.vectors import fresh, fresh_jacobian
 
 EAGER_AFTER = 2

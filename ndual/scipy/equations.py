@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from ndual.checks import check_mode
 from ndual.chunk import check_chunk_size
-from ndual.plan import check_mode
 from ndual.scipy.engines import Engine
 from ndual.scipy.vectors import as_args, as_state, check_callable, fresh, fresh_jacobian, refuse_dual
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from ndual.checks import check_mode
 from ndual.chunk import check_chunk_size
 from ndual.errors import ArgumentValueError
-from ndual.plan import check_mode
 from ndual.scipy.engines import Memo
 from ndual.scipy.parameters import Parameters
 from ndual.scipy.vectors import as_args, as_vector, check_callable, fresh

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from ndual.api import jvp
+from ndual.checks import check_mode
 from ndual.errors import ArgumentTypeError
-from ndual.plan import check_mode
 from ndual.scipy.vectors import as_args, as_state, check_callable, fresh, refuse_dual
 
 __all__ = ["Scalar", "scalar"]

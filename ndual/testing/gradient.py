@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ndual.api import jacobian, jvp
+from ndual.api import jvp
 from ndual.errors import ArgumentTypeError
+from ndual.jacobians import jacobian
 from ndual.testing.inputs import is_float, leaves, replace_leaves
 from ndual.testing.reference import directional
 

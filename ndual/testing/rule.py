@@ -13,7 +13,7 @@ from ndual.rules import registry
 from ndual.rules.elementwise import TABLE
 from ndual.rules.registry import Rule
 from ndual.rules.row import Elementwise
-from ndual.testing import row_cases
+from ndual.testing import row_cases, writes
 from ndual.testing.call import CallCheck
 from ndual.testing.inputs import WIDTHS
 from ndual.testing.row import RowCheck
@@ -75,6 +75,12 @@ def check_rule(
         raise ArgumentValueError(
             "check_rule expects example arguments for a rule that is no row of the table; got none"
         )
+    writing = writes.rule_of(function)
+    if writing is not None:
+        said = writes.not_added(writing, args, kwargs, np.random.default_rng(seed))
+        if said is not None:
+            raise AssertionError(f"rule {writing.name!r}: {said}")
+        function = writes.returning(function, writing.overwritten)
     CallCheck(function, found, args, kwargs, rtol, seed).run(dtypes, widths)
 
 

@@ -15,6 +15,7 @@ import scipy.linalg as sl
 
 from ndual.frontend.dispatch import dispatch
 from ndual.testing import check_rule
+from ndual.testing.inputs import leaves
 
 la, inf = np.linalg, np.inf
 ORDERS = ("fro", "nuc", 1, -1, 2, -2, inf, -inf)
@@ -72,6 +73,8 @@ def of_numpy(d):
     for mode in ("reduced", "r") + (("complete",) if d.kind == "real" else ()):
         for shape in (tall, wide, a, d.well(2, 4, 3)):
             yield la.qr, (shape,), {"mode": mode}
+    for shape in (tall, wide, a):
+        yield la.qr, (shape,), {"mode": "raw"}
     for shape in (tall, d.well(2, 3, 4)):
         yield la.svdvals, (shape,), {}
         yield la.svd, (shape,), {"compute_uv": False}
@@ -132,6 +135,36 @@ def factors_of_scipy(d):
         if d.kind == "real":
             yield sl.eigh, (d.definite(3, 3),), {"lower": lower}
             yield sl.eigh, (p, d.definite(3, 3)), {"lower": lower}
+        for kind in (1, 2, 3):
+            metric = d.definite(3, 3)
+            yield sl.eigvalsh, (p, metric), {"lower": lower, "type": kind, "subset_by_index": (1, 2)}
+            if d.kind == "real":
+                yield sl.eigh, (p, metric), {"lower": lower, "type": kind}
+                yield sl.eigh, (p, metric), {"lower": lower, "type": kind, "subset_by_index": (1, 1)}
+        if d.kind == "real":
+            for part in ({"subset_by_index": (1, 2)}, {"subset_by_value": (0.5, 2.6)}):
+                yield sl.eigh, (p,), {"lower": lower, **part}
+        for hermitian in (True, False):
+            whole = a + (a.conj().T if hermitian else a.T)
+            blocks = whole * np.array([[0, 1, 1], [1, 0, 1], [1, 1, 1]])  # no pivot on the diagonal to begin with
+            for given in (whole, blocks):
+                yield sl.ldl, (given,), {"lower": lower, "hermitian": hermitian}
+        for width in (1, 2):
+            bands = (d.any(width + 1, 5) / 3)[:: 1 if lower else -1].copy()
+            bands[0 if lower else -1] = np.arange(4, 9)
+            yield sl.cholesky_banded, (bands,), {"lower": lower}
+            factor = (np.where(np.abs(bands) > 3, bands.real, bands), lower)
+            yield sl.cho_solve_banded, (factor, d.any(5)), {}
+            yield sl.cho_solve_banded, (factor, d.any(5, 2)), {}
+    for mode in ("full", "economic", "r"):
+        for shape in (a, d.well(3, 4), d.well(4, 3)):
+            if d.kind == "real" or mode != "full" or shape.shape != (3, 4):
+                yield sl.rq, (shape,), {"mode": mode}
+    yield sl.eig, (a,), {"right": False, "homogeneous_eigvals": True}
+    if d.kind == "real":
+        yield sl.eig, (a,), {"left": True}
+        yield sl.eig, (a,), {"left": True, "right": False}
+        yield sl.eig, (p, d.definite(3, 3)), {"left": True}
     yield sl.eigvals, (a,), {}
     yield sl.eigvals, (a, p), {}
     for f in (sl.eig,) if d.kind == "real" else ():
@@ -236,12 +269,13 @@ def riccati_equations(d):
 
 
 # LAPACK gives some vectors another sign in single precision; a real matrix taken as complex sits where phases jump.
-GAUGES = (la.svd, la.qr, la.eigh, la.eig, sl.eigh, sl.eig, sl.qr)
+GAUGES = (la.svd, la.qr, la.eigh, la.eig, sl.eigh, sl.eig, sl.qr, sl.rq)
 
 
 def check(f, args, options):
     """Check one call in every dtype that has a stable answer; SciPy takes float16, and answers in float32."""
-    dtypes = "d" if f in GAUGES else "df" if f.__module__.startswith("scipy") else "dfDF"
+    scipys = "F" if any(np.iscomplexobj(a) for a in leaves(args)) else "f"
+    dtypes = "d" if f in GAUGES else scipys if f.__module__.startswith("scipy") else "dfDF"
     fixed = {key: options[key] for key in ("p",) if key in options}
     options = {key: value for key, value in options.items() if key not in fixed}
     function = (lambda *a, **k: f(*a, **fixed, **k)) if fixed else f

@@ -32,6 +32,8 @@ def hermitian_name(letter, name):
 @pytest.mark.parametrize("letter", "dz")
 def test_lu(letter):
     check(getattr(lapack, letter + "getrf"), (cells(letter, 4, 4, seed=9),), {})
+    for shape in ((5, 3), (3, 5)):
+        check(getattr(lapack, letter + "getrf"), (cells(letter, *shape, seed=9),), {}, 1e-7)
     lu, piv = factored(letter)
     assert piv.tolist() != [0, 1, 2, 3]
     for trans in (0, 1, 2):
@@ -113,6 +115,17 @@ def test_householder(letter, shape):
                 lambda qr, tau, c, side=side, trans=trans: ormqr(side, trans, qr[:, : len(tau)], tau, c, 64)[0],
                 (qr, tau, c), {}, second=False,
             )  # fmt: skip
+
+
+def test_a_triangular_matrix_has_the_derivatives_that_stay_triangular():
+    """Where zeros lie below its head a column's reflector jumps, but not along tangents that have zeros there too."""
+    a = np.triu(cells("d", 3, 3) + 3 * np.eye(3))
+    t = np.triu(cells("d", 3, 3, seed=4))
+    value, tangent = ndual.jvp(lambda a: lapack.dgeqrf(a)[0], (a,), (t,))
+    np.testing.assert_array_equal(value, a)
+    np.testing.assert_array_equal(tangent, t)
+    with pytest.raises(ndual.NdualError, match="reflector that jumps"):
+        ndual.jvp(lambda a: lapack.dgeqrf(a)[0], (a,), (np.ones((3, 3)),))
 
 
 def test_q_and_r_multiply_to_the_matrix():

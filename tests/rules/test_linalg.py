@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 from harness import check, push, rule_of
 
-import ndual.rules.linalg  # noqa: F401
+import ndual
+from ndual.rules import registry
+
+
+def matrix_of(rng, char, *shape):
+    a = rng.standard_normal(shape)
+    return (a + 1j * rng.standard_normal(shape) if char in "FD" else a).astype(char)
 
 
 def spd(rng, *batch, n=4, dtype=float):
@@ -52,6 +60,65 @@ def test_solve(rng, dtype):
     check("numpy.linalg.solve", stack, b)
     check("numpy.linalg.solve", stack, stack[0, :, :, :2].copy())
     check("numpy.linalg.solve", a, stack[..., :3].copy())
+
+
+@pytest.mark.parametrize("char", "fdFD")
+@pytest.mark.parametrize("columns", [(), (3,)])
+def test_solve_with_factors_that_are_kept(rng, char, columns, monkeypatch):
+    """A matrix large enough for it: the value is NumPy's own, and what is kept changes nothing but the time."""
+    n = 40
+    a = (matrix_of(rng, char, n, n) + 8 * np.eye(n)).astype(char)
+    b, da = matrix_of(rng, char, n, *columns), matrix_of(rng, char, n, n)
+    a_as_they_come = (a, np.asfortranarray(a), a[::-1, ::-1].copy()[::-1, ::-1])
+    tolerance = 1e-11 if char in "dD" else 1e-3
+
+    def results(a):
+        value, tangent = ndual.jvp(np.linalg.solve, (a, b), (da, b))
+        g = ndual.grad(lambda a, b: np.sum(np.abs(np.linalg.solve(a, b)) ** 2), argnums=(0, 1), mode="reverse")(a, b)
+        return value, tangent, *g
+
+    for one in a_as_they_come:
+        found = results(one)
+        np.testing.assert_array_equal(found[0], np.linalg.solve(one, b))
+        assert {part.dtype for part in found} == {np.dtype(char)}
+        want = np.linalg.solve(one.astype(complex), b - da @ found[0])
+        np.testing.assert_allclose(found[1], want, rtol=tolerance, atol=tolerance)
+        y = found[0]
+        back = np.linalg.solve(one.astype(complex).conj().T, 2 * y)
+        whole = -back.reshape(n, -1) @ y.reshape(n, -1).conj().T
+        np.testing.assert_allclose(found[2], whole, rtol=tolerance, atol=tolerance)
+        np.testing.assert_allclose(found[3], back, rtol=tolerance, atol=tolerance)
+    monkeypatch.delitem(registry.KERNELS, "solve")
+    for one, other in zip(results(a), found, strict=True):
+        np.testing.assert_allclose(one, other, rtol=10 * tolerance, atol=10 * tolerance)
+
+
+def test_factors_are_kept_where_numpy_has_its_usual_library():
+    names = np.__config__.show(mode="dicts")["Build Dependencies"]["blas"]["name"]
+    made = registry.KERNELS["solve"](np.eye(40), np.ones(40))
+    assert (made is not None) == (names == "scipy-openblas") or not sys.platform.startswith("linux")
+    assert registry.KERNELS["solve"](np.zeros((40, 40)), np.ones(40)) is None
+    with pytest.raises(np.linalg.LinAlgError):
+        ndual.jvp(np.linalg.solve, (np.zeros((40, 40)), np.ones(40)), (np.eye(40), np.ones(40)))
+
+
+def test_what_is_kept_outlives_a_write(rng):
+    a, b = matrix_of(rng, "d", 40, 40) + 8 * np.eye(40), matrix_of(rng, "d", 40)
+
+    def f(a, b):
+        a = 1.0 * a
+        y = np.linalg.solve(a, b)
+        a[...] = 0.0
+        return np.sum(y * y)
+
+    y = np.linalg.solve(a, b)
+    g = ndual.grad(f, argnums=(0, 1), mode="reverse")(a, b)
+    np.testing.assert_allclose(g[1], np.linalg.solve(a.T, 2 * y), rtol=1e-12)
+    np.testing.assert_allclose(g[0], -np.outer(g[1], y), rtol=1e-12)
+    second = ndual.hvp(f, (a, b), (np.eye(40), b), mode="reverse")[2]
+    h = 1e-4
+    moved = [ndual.grad(f, argnums=1, mode="reverse")(a + s * h * np.eye(40), b + s * h * b) for s in (1, -1)]
+    np.testing.assert_allclose(second[1], (moved[0] - moved[1]) / (2 * h), rtol=1e-5, atol=1e-7)
 
 
 def test_solve_values():

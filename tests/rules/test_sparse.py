@@ -9,6 +9,7 @@ import scipy.sparse.linalg
 
 import ndual
 from ndual.rules import registry
+from ndual.rules.sparse import product
 
 D = np.array([[1.0, 0, 2], [0, 0, 3], [4, 5, 0], [0, 6, 0]])
 X, Z = np.array([0.5, -1.0, 2.0]), np.array([1.0, 2.0, -1.0, 0.5])
@@ -67,11 +68,10 @@ def test_spsolve(shape):
     assert np.allclose(got, want)
 
 
-@pytest.mark.parametrize("dotted", ["ndual.rules.sparse.product", "scipy.sparse.linalg.spsolve"])
-def test_cotangents_are_adjoint_to_tangents(dotted):
+def test_cotangents_are_adjoint_to_tangents():
     rng = np.random.default_rng(0)
     a = scipy.sparse.csc_array(np.array([[4.0, 1, 0], [0, 3, 1], [1, 0, 5]]))
-    rule, function = registry.RULES[dotted], registry.lookup(dotted)
+    rule, function = registry.RULES["ndual.rules.sparse.product"], product
     for shape in ((3,), (3, 2)):
         x, t, w = (rng.normal(size=shape) for _ in range(3))
         arrays, params = rule.bind((a, x), {})

@@ -1,0 +1,120 @@
+"""Rules for scipy.linalg: factors of other forms, by those of QR and of triangles.
+
+R Q and L D L^H keep their pivots; the reflectors of ``mode="raw"`` are those of LAPACK's geqrf.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ndual.rules import decompose
+from ndual.rules.householder import _geqrf_jvp
+from ndual.rules.registry import structured, undefined
+from ndual.rules.scipy_linalg import _reading
+from ndual.rules.support import adjoint, dense_vjp, refuse, scipy_linalg, truth
+
+Arrays = tuple[Any, ...]
+
+
+def _raw_jvp(xp: Any, y: Arrays, x: Arrays, dx: Arrays) -> Arrays:
+    if x[0].ndim > 2:
+        raise refuse("numpy.linalg.qr", "mode='raw' of stacks", "Factor the matrices one by one.")
+    moved = _geqrf_jvp(xp, (xp.swapaxes(y[0], -1, -2), y[1]), x, dx)
+    return xp.swapaxes(moved[0], -1, -2), moved[1]
+
+
+decompose.RAW[:] = [_raw_jvp, dense_vjp(_raw_jvp)]
+
+
+def _qr_jvp(xp: Any, y: Any, x: Arrays, dx: Arrays, mode: str, pivoting: Any, **_: Any) -> Any:
+    modes = {"full": "complete", "economic": "reduced", "r": "r"}
+    if mode not in modes:
+        raise refuse("scipy.linalg.qr", f"mode={mode!r}", "Use mode='economic'.")
+    a, t = x[0], dx[0]
+    if pivoting:
+        a, t = a[..., y[-1]], t[..., y[-1]]
+    first = y[:-1] if pivoting else y
+    if mode == "r":
+        q, r = xp.linalg.qr(a)
+        # SciPy gives a tuple of one matrix, with rows of zeros below.
+        dr = decompose.qr(xp, (q, r), (a,), (t,), "reduced")[1]
+        missing = first[0].shape[-2] - dr.shape[-2]
+        out: Any = (xp.concatenate((dr, xp.zeros((*dr.shape[:-2], missing, dr.shape[-1]), dr.dtype)), -2),)
+    else:
+        out = decompose.qr(xp, first, (a,), (t,), modes[mode])
+    return (*out, None) if pivoting else out
+
+
+@structured(
+    "scipy.linalg.qr", "a", dense_vjp(_qr_jvp),
+    overwrite_a=False, lwork=None, mode="full", pivoting=False, check_finite=True,
+)  # fmt: skip
+def qr(xp: Any, y: Any, x: Arrays, dx: Arrays, **options: Any) -> Any:
+    """As numpy.linalg.qr; pivots stay where they are."""
+    return _qr_jvp(xp, y, x, dx, **options)
+
+
+def _flipped(xp: Any, m: Any) -> Any:
+    """The adjoint of a matrix, or of lanes, whose rows were put in the opposite order."""
+    return adjoint(xp, m[..., ::-1, :])
+
+
+def _rq_jvp(xp: Any, y: Any, x: Arrays, dx: Arrays, mode: str, **_: Any) -> Any:
+    a, t = _flipped(xp, x[0]), _flipped(xp, dx[0])
+    if mode == "r":
+        q, r = scipy_linalg(xp).rq(x[0], mode="economic")[::-1]
+        dr = _rq_lanes(xp, q, r, a, t, "reduced")[0]
+        missing = y.shape[-1] - dr.shape[-1]
+        return xp.concatenate((xp.zeros((*dr.shape[:-1], missing), dr.dtype), dr), -1)
+    return _rq_lanes(xp, y[1], y[0], a, t, "reduced" if mode == "economic" else "complete")
+
+
+def _rq_lanes(xp: Any, q: Any, r: Any, a: Any, t: Any, mode: str) -> Arrays:
+    # A = R Q with rows reversed, and then adjoint, is a product of Q^H and a triangle: its QR.
+    first = adjoint(xp, q[::-1]), adjoint(xp, r[::-1, ::-1])
+    dq, dr = decompose.qr(xp, first, (a,), (t,), mode)
+    return adjoint(xp, dr)[..., ::-1, ::-1], adjoint(xp, dq)[..., ::-1, :]
+
+
+@structured("scipy.linalg.rq", "a", dense_vjp(_rq_jvp), overwrite_a=False, lwork=None, mode="full", check_finite=True)
+def rq(xp: Any, y: Any, x: Arrays, dx: Arrays, **options: Any) -> Any:
+    """The QR factors of the matrix with its rows reversed, adjoint."""
+    return _rq_jvp(xp, y, x, dx, **options)
+
+
+def _blocks(xp: Any, d: Any) -> Any:
+    """The number of the diagonal block, of one or two rows, in which each row of D is."""
+    joined = xp.concatenate((xp.zeros(1, bool), xp.diagonal(d, -1) != 0))
+    return xp.cumsum(~joined)
+
+
+def _ldl_jvp(xp: Any, y: Arrays, x: Arrays, dx: Arrays, lower: Any, hermitian: Any, **_: Any) -> Arrays:
+    outer, d, order = y
+    low, hermitian = truth(lower), truth(hermitian)
+    read, _back = _reading("scipy.linalg.ldl", xp, x[0], low, "her" if hermitian else "sym")
+    t = read(dx[0])[:, order][:, :, order]
+    # D is known by its lower bands where they are not zero: SciPy fills in both.
+    row = _blocks(xp, d)[:, None]
+    same, strict = row == row.T, row > row.T if low else row < row.T
+    factor = outer[order]
+
+    def turned(m: Any) -> Any:
+        return adjoint(xp, m) if hermitian else xp.swapaxes(m, -1, -2)
+
+    f = xp.linalg.solve(factor, turned(xp.linalg.solve(factor, turned(t))))
+    inside = xp.where(strict, f, 0)
+    empty = (d == 0).all(axis=0)
+    s = xp.matmul(inside, xp.linalg.inv(d + xp.where(xp.eye(len(d), dtype=bool), empty, 0)))
+    if bool(((inside != 0) & empty).any()):
+        undefined("ldl: a pivot that is zero leaves a column of L without derivative")
+        s = xp.where((inside != 0) & empty, float("nan"), s)
+    moved = xp.matmul(factor, s)
+    return moved[:, xp.argsort(order)], xp.where(same, f, 0), None
+
+
+@structured(
+    "scipy.linalg.ldl", "A", dense_vjp(_ldl_jvp), lower=True, hermitian=True, overwrite_a=False, check_finite=True
+)
+def ldl(xp: Any, y: Arrays, x: Arrays, dx: Arrays, **options: Any) -> Arrays:
+    """With F = L^-1 dA L^-H: its diagonal blocks, and L times the blocks below them over D; pivots stay."""
+    return _ldl_jvp(xp, y, x, dx, **options)
