@@ -1,4 +1,4 @@
-"""Kernels and gradients on a device: bandwidth of every kernel, cold start, small arrays beside torch.
+"""Kernels and gradients on a device: bandwidth of every kernel, cold start, arrays of all sizes beside torch.
 
 python asv_bench/gpu.py [--quick]
 """
@@ -11,12 +11,17 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+MOST = 110e9
+"""Bytes of device memory that a case may take."""
 
-def best(call: Any, repeat: int = 7, number: int = 5) -> float:
+
+def best(call: Callable[[], Any], repeat: int = 7, number: int = 5) -> float:
     """The least seconds of a call on the device, by events."""
     import cupy as cp
 
@@ -33,58 +38,56 @@ def best(call: Any, repeat: int = 7, number: int = 5) -> float:
     return min(times)
 
 
+def cases(n: int, dtype: str, width: int) -> dict[str, tuple[str, list[Any], list[Any], int]]:
+    """Rows, operands, their lanes, and how many arrays of n cells must move at least."""
+    import cupy as cp
+
+    x, y = cp.linspace(0.1, 1, n, dtype=dtype), cp.linspace(1, 2, n, dtype=dtype)
+    t, u = cp.ones((width, n), dtype), cp.ones((width, n), dtype)
+    return {
+        "sin": ("sin", [x], [t], 2 + 2 * width),
+        "exp": ("exp", [x], [t], 2 + 2 * width),
+        "mul dual·const": ("multiply", [x, y], [t, None], 3 + 2 * width),
+        "mul dual·dual": ("multiply", [x, y], [t, u], 3 + 3 * width),
+        "add": ("add", [x, y], [t, u], 3 + 3 * width),
+    }
+
+
 def kernels(sizes: list[int], widths: list[int]) -> None:
-    """Forward kernels: bytes that must move, by the time."""
+    """Bytes that must move, by the time."""
     import cupy as cp
 
     from ndual.gpu.storage import CupyStorage
     from ndual.rules.elementwise import TABLE
 
     storage = CupyStorage()
-    print("| kernel | dtype | n | lanes | TB/s |\n|---|---|---|---|---|")
+    print(f"\n| kernel | dtype | n | {' | '.join(f'{w} lanes' for w in widths)} |")
+    print(f"|---|---|---|{'---|' * len(widths)}")
     for n in sizes:
         for dtype in ("f8", "f4"):
+            nbytes = n * np.dtype(dtype).itemsize
+            found: dict[str, list[str]] = {}
             for width in widths:
-                item = np.dtype(dtype).itemsize
-                if n * item * (3 * width + 3) > 110e9:
+                if nbytes * (3 * width + 3) > MOST:
                     continue
-                x, y = cp.linspace(0.1, 1, n, dtype=dtype), cp.linspace(1, 2, n, dtype=dtype)
-                t = cp.ones((width, n), dtype)
-                u = cp.ones((width, n), dtype)
-                cases = {
-                    "sin": (TABLE["sin"], [x], [t], 2 + 2 * width),
-                    "exp": (TABLE["exp"], [x], [t], 2 + 2 * width),
-                    "mul dual·const": (TABLE["multiply"], [x, y], [t, None], 3 + 2 * width),
-                    "mul dual·dual": (TABLE["multiply"], [x, y], [t, u], 3 + 3 * width),
-                    "add": (TABLE["add"], [x, y], [t, u], 3 + 3 * width),
-                }
-                for name, (row, values, lanes, moved) in cases.items():
-                    seconds = best(lambda: storage.launch(row, None, values, lanes, width, None), number=3)
-                    print(f"| {name} | {dtype} | {n:.0e} | {width} | {moved * n * item / seconds / 1e12:.2f} |")
-                del x, y, t, u
+                for name, (row, values, lanes, moved) in cases(n, dtype, width).items():
+                    seconds = best(partial(storage.launch, TABLE[row], None, values, lanes, width, None), number=8)
+                    found.setdefault(name, []).append(f"{moved * nbytes / seconds / 1e12:.2f}")
+                cp.get_default_memory_pool().free_all_blocks()
+            for name, speeds in found.items():
+                print(f"| {name} | {dtype} | {n:.0e} | {' | '.join(speeds)} |")
+    print("\n| pullback | dtype | n | TB/s |\n|---|---|---|---|")
+    for n in sizes:
+        for dtype in ("f8", "f4"):
             x, w = cp.linspace(0.1, 1, n, dtype=dtype), cp.ones(n, dtype)
-            for name, moved in (("sin", 3), ("exp", 3), ("multiply", 5), ("add", 3)):
-                row = TABLE[name]
-                values = [x] * row.nin
-                wanted = [True] * row.nin
-                moved = {"multiply": 2 + 1 + 2, "add": 1 + 2}.get(name, 3)
-                values = [x, x + 1] if row.nin == 2 else [x]
-                seconds = best(lambda: storage.pull_all(row, None, values, x, wanted, w), number=3)
-                print(
-                    f"| {name} pullback | {dtype} | {n:.0e} | | {moved * n * dtype_size(dtype) / seconds / 1e12:.2f} |"
-                )
-            del x, w
-            cp.get_default_memory_pool().free_all_blocks()
-
-
-def dtype_size(dtype: str) -> int:
-    """Bytes of a number."""
-    return np.dtype(dtype).itemsize
+            for name, values, moved in (("sin", [x], 3), ("exp", [x], 3), ("multiply", [x, w], 5), ("add", [x, w], 3)):
+                call = partial(storage.pull_all, TABLE[name], None, values, x, [True] * len(values), w)
+                print(f"| {name} | {dtype} | {n:.0e} | {moved * x.nbytes / best(call, number=8) / 1e12:.2f} |")
 
 
 COLD = """
 import time, cupy as cp, ndual, ndual.gpu.calls
-x = cp.linspace(0, 1, 1000); cp.cuda.Device().synchronize(); (x + 1).sum().get()
+x = cp.linspace(0, 1, 1000); (x + 1).sum().get()
 start = time.perf_counter()
 g = ndual.value_and_grad(lambda x: cp.sum(cp.sin(cp.cos(cp.exp(x)))))(x)[1]
 cp.cuda.Device().synchronize()
@@ -98,50 +101,59 @@ def cold() -> None:
         subprocess.run([sys.executable, "-c", COLD], env={**os.environ, "CUPY_CACHE_DIR": folder}, check=True)
 
 
-def gradients(sizes: list[int]) -> None:
-    """Value and gradient of sum(sin(cos(exp x))), with a sync a call for small arrays."""
+def calls_at(n: int, dtype: str) -> dict[str, Callable[[], Any]]:
+    """What computes value and gradient of sum(sin(cos(exp x))), and the value alone."""
     import cupy as cp
 
     import ndual
 
+    x = cp.linspace(0, 1, n, dtype=dtype)
+
+    def f(x: Any) -> Any:
+        return cp.sum(cp.sin(cp.cos(cp.exp(x))))
+
+    calls = {
+        "ndual": partial(ndual.value_and_grad(f, mode="reverse"), x),
+        "prepared": partial(ndual.prepare_gradient(f, x, mode="reverse"), x),
+        "value": partial(f, x),
+    }
     try:
         import torch
     except ImportError:
-        torch = None
-    print("| n | dtype | ndual µs | prepared µs | torch eager µs | CuPy value µs |\n|---|---|---|---|---|---|")
+        return calls
+    z = torch.as_tensor(x.get(), device="cuda").requires_grad_()
+
+    def eager() -> None:
+        z.grad = None
+        torch.sum(torch.sin(torch.cos(torch.exp(z)))).backward()
+
+    return calls | {"torch": eager}
+
+
+def gradients(sizes: list[int]) -> None:
+    """Times of one call and a sync, in turns."""
+    import cupy as cp
+
+    sync = cp.cuda.runtime.deviceSynchronize
+    columns = ("ndual", "prepared", "torch", "value")
+    print(f"\n| n | dtype | {' | '.join(f'{c} µs' for c in columns)} |\n|---|---|---|---|---|---|")
     for n in sizes:
         for dtype in ("f8", "f4"):
-            x = cp.linspace(0, 1, n, dtype=dtype)
-
-            def f(x: Any) -> Any:
-                return cp.sum(cp.sin(cp.cos(cp.exp(x))))
-
-            plain = ndual.value_and_grad(f, mode="reverse")
-            prepared = ndual.prepare_gradient(f, x, mode="reverse")
-            calls = {"ndual": lambda: plain(x), "prepared": lambda: prepared(x)}
-            if torch is not None:
-                z = torch.as_tensor(x.get(), device="cuda").requires_grad_()
-
-                def eager() -> Any:
-                    z.grad = None
-                    torch.sum(torch.sin(torch.cos(torch.exp(z)))).backward()
-
-                calls["torch"] = eager
-            calls["value"] = lambda: f(x)
+            calls = calls_at(n, dtype)
             times: dict[str, list[float]] = {name: [] for name in calls}
-            sync = torch.cuda.synchronize if torch is not None else cp.cuda.Device().synchronize
-            for _ in range(60 if n <= 1e6 else 8):
+            for _ in range(80 if n <= 1e6 else 8):
                 for name, call in calls.items():
                     call()
-                    cp.cuda.Device().synchronize()
+                    sync()
                     start = time.perf_counter()
                     for _ in range(5):
                         call()
                         sync()
-                        cp.cuda.Device().synchronize()
                     times[name].append((time.perf_counter() - start) / 5)
-            row = [f"{min(times[k]) * 1e6:.0f}" if k in times else "" for k in ("ndual", "prepared", "torch", "value")]
+            row = [f"{min(times[k]) * 1e6:.0f}" if k in times else "" for k in columns]
             print(f"| {n:.0e} | {dtype} | {' | '.join(row)} |")
+            del calls
+            cp.get_default_memory_pool().free_all_blocks()
 
 
 def main() -> None:

@@ -23,6 +23,7 @@ from ndual.rules import elementwise, registry
 __all__ = ["install", "update"]
 
 STORAGE: Any = None
+SUM = cupy.sum
 _rows: dict[int, str] = {}  # by the identity of a ufunc of CuPy
 _passive: set[int] = set()
 _offered: set[Any] = set()
@@ -96,7 +97,7 @@ def _offer(dotted: str, function: Any) -> None:
 
 def call(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A function of CuPy on duals, by the rule of its namesake in NumPy or SciPy."""
-    if len(args) == 1 and not kwargs and function is cupy.sum and _core.is_dual(args[0]):
+    if len(args) == 1 and not kwargs and function is SUM and _core.is_dual(args[0]):
         return args[0].sum()
     refuse_mixed(function, args, kwargs)
     return dispatch.dispatch(function, args, kwargs)

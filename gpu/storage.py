@@ -22,6 +22,7 @@ CTYPES = {"d": "double", "f": "float"}
 SHARES = {char: (BLOCK[ctype], BLOCK[ctype] * UNROLL[ctype]) for char, ctype in CTYPES.items()}
 GRID = 2**31 - 1
 NONE = (None,) * 3
+ON = (True,)
 
 
 class CupyStorage(Storage):
@@ -30,6 +31,7 @@ class CupyStorage(Storage):
     def __init__(self) -> None:
         super().__init__(NAMESPACE)
         self._kernels: dict[Any, Any] = {}
+        self._shorts: dict[Any, Any] = {}
 
     def owns(self, array: Any) -> bool:
         """Whether `array` is CuPy's."""
@@ -74,13 +76,52 @@ class CupyStorage(Storage):
 
     def value(self, row: Any, ufunc: Any, values: list[Any], dtype: Any) -> Any:
         """As :meth:`Storage.value`, in a kernel that reaches the bandwidth of the device."""
+        if len(values) == 1 and dtype is None:
+            x = values[0]
+            if type(x) is ARRAY and x._c_contiguous and x.size:
+                kernel = self._short("forward", row, x.dtype, "c")
+                if kernel is not None:
+                    y = ARRAY(x.shape, x.dtype)
+                    self._launch(kernel, x, (x, y, y, x.size))
+                    return y
         found = self._forward(row, values, NONE[: len(values)], 0) if dtype is None else None
         return super().value(row, ufunc, values, dtype) if found is None else found[0]
 
     def pull_all(self, row: Any, ufunc: Any, values: list[Any], value: Any, wanted: list[bool], w: Any) -> list[Any]:
         """As :meth:`Storage.pull_all`, in one kernel."""
+        if len(wanted) == 1 and type(w) is ARRAY and w.size:
+            # The short way of a row of one operand; its value has the type and the shape of the cotangent.
+            x, kind = values[0], w.dtype
+            uniform = w.size > 1 and not any(w.strides)
+            sides = x._c_contiguous and value._c_contiguous if type(x) is ARRAY and type(value) is ARRAY else False
+            if sides and x.dtype == kind and (uniform or w._c_contiguous):
+                kernel = self._short("pullback", row, kind, "u" if uniform else "a")
+                if kernel is not None:
+                    g = ARRAY(w.shape, kind)
+                    given = [v for v, on in zip((x, value), reads(row, ON), strict=True) if on]
+                    self._launch(kernel, w, (*given, w, g, w.size))
+                    return [g]
         found = self._pullback(row, values, value, tuple(wanted), w)
         return super().pull_all(row, ufunc, values, value, wanted, w) if found is None else found
+
+    def _short(self, what: str, row: Any, kind: Any, letter: str) -> Any:
+        """The kernel of a row of one operand over cells side by side."""
+        short = what, row.name, kind.char, letter
+        if short not in self._shorts:
+            if kind.char not in CTYPES:
+                kernel = None
+            elif what == "forward":
+                kernel = self._kernel((*short, False, 0), forward, row, letter, False, 0)
+            else:
+                letters = "".join(["a" if on else "-" for on in reads(row, ON)]) + letter
+                kernel = self._kernel((*short[:3], letters, ON, False), pullback, row, letters, False, ON)
+            self._shorts[short] = kernel
+        return self._shorts[short]
+
+    @staticmethod
+    def _launch(kernel: Any, like: Any, arguments: tuple[Any, ...]) -> None:
+        block, share = SHARES[like.dtype.char]
+        kernel((min(-(-like.size // share), GRID),), (block,), arguments)
 
     def _forward(self, row: Any, values: list[Any], lanes: Any, width: int) -> Any:
         """Value and lanes by the kernel of the row; None if it has none for these operands."""

@@ -1,4 +1,4 @@
-"""A memory that the host cannot read, with CuPy's manners: what is done with it must go through the storage protocol."""
+"""A memory that the host cannot read, with the manners of CuPy: all that is done with it is the storage's."""
 
 from __future__ import annotations
 

@@ -234,6 +234,35 @@ cdef NDualArray device_sum(NDualArray x):
     return y
 
 
+cdef inline object memory_of(NDualArray x):
+    """The storage of the values at the bottom of an array, None for the host's."""
+    x = deepest(x)
+    return None if x.device_v is None else x.storage_
+
+
+cdef NDualArray device_at(object value, object storage, Level level):
+    """As plain_at, of an array on a device."""
+    if level.outer is None:
+        return device_untraced(value, storage, level) if level.recorder is not None \
+            else device_lazy(value, storage, level)
+    return nested_array(device_at(value, storage, level.outer), blank_at(level, value.shape, value.dtype, storage),
+                        level)
+
+
+cdef object read_as_is(object value):
+    """An array of the caller as one to be read where it lies; a copy where that cannot be, and on a device."""
+    if not isinstance(value, (np.ndarray, np.generic)):
+        storage = storage_of(value)
+        if storage is not None:
+            return storage.copy(value)
+    value = np.asarray(value)
+    if value is not owned(value) and value.flags.writeable:
+        return owned(value)
+    if not cnp.PyArray_ISBEHAVED_RO(<cnp.ndarray>value) or 0 in value.strides:
+        return value.copy()
+    return value
+
+
 cdef NDualArray joined_device(NDualArray x, object storage):
     """A number in host memory beside arrays of a device: the same there."""
     if x.ndim_ or x.device_v is not None:

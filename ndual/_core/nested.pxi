@@ -103,21 +103,6 @@ cdef NDualArray plain_at(cnp.ndarray a, Level level):
     return x
 
 
-cdef NDualArray device_at(object value, object storage, Level level):
-    """As plain_at, of an array on a device."""
-    if level.outer is None:
-        return device_untraced(value, storage, level) if level.recorder is not None \
-            else device_lazy(value, storage, level)
-    return nested_array(device_at(value, storage, level.outer), blank_at(level, value.shape, value.dtype, storage),
-                        level)
-
-
-cdef inline object memory_of(NDualArray x):
-    """The storage of the values at the bottom of an array, None for the host's."""
-    x = deepest(x)
-    return None if x.device_v is None else x.storage_
-
-
 cdef NDualArray blank_at(Level level, tuple shape, object dtype, object storage=None):
     """Lanes of zeros for an array of `level`, known as such until something is written there; None if it records."""
     cdef NDualArray x
@@ -277,20 +262,6 @@ cdef NDualArray copy_laid(NDualArray x):
     if not x.ndim_:
         return copy_array(x, "K")
     return getitem(copy_array(getitem(x, backwards), "K"), backwards)
-
-
-cdef object read_as_is(object value):
-    """An array of the caller as one to be read where it lies; a copy where that cannot be, and on a device."""
-    if not isinstance(value, (np.ndarray, np.generic)):
-        storage = storage_of(value)
-        if storage is not None:
-            return storage.copy(value)
-    value = np.asarray(value)
-    if value is not owned(value) and value.flags.writeable:
-        return owned(value)
-    if not cnp.PyArray_ISBEHAVED_RO(<cnp.ndarray>value) or 0 in value.strides:
-        return value.copy()
-    return value
 
 
 cdef object borrow_nested(object value, object tangent, Level level):
