@@ -18,7 +18,19 @@ import numpy as np
 from ndual.checks import name_of
 from ndual.errors import AliasError
 from ndual.objects import empty, extra_of, setter_of, shell, slots_of
-from ndual.structure import ARRAY, Again, Branch, Constant, Leaf, Record, Tree, has_float, is_object, rebuild
+from ndual.structure import (
+    ARRAY,
+    Again,
+    Branch,
+    Constant,
+    Leaf,
+    Record,
+    Tree,
+    has_float,
+    holds_none,
+    is_object,
+    rebuild,
+)
 from ndual.tangents import changed_elsewhere, leaf_count
 
 LARGEST = 400
@@ -114,6 +126,7 @@ class _Writer:
         self.trees, self.leaves, self.count = trees, leaves, count
         self.names: dict[str, Any] = {
             "AliasError": AliasError, "changed": _changed, "empty": empty, "extra_of": extra_of, "has_float": has_float,
+            "holds_none": holds_none,
             "new": object.__new__, "put": object.__setattr__, "shell": shell, "tuple_of": tuple.__new__,
             "walked": walked,
         }  # fmt: skip
@@ -204,6 +217,8 @@ class _Writer:
         self.no(f"type({name}) is not {self.constant(type(value))}")
         if isinstance(value, np.ndarray):
             self.no(f"{name}.dtype != {self.constant(value.dtype)} or {name}.shape != {value.shape!r}")
+        elif isinstance(value, set | frozenset):
+            self.no(f"not holds_none({name})")
         elif is_object(value):
             self.no(f"has_float({name})")
 
