@@ -138,6 +138,10 @@ class Call:
         """The arguments with these values of the leaves."""
         return tuple(rebuild(tree, values) for tree in self.trees)
 
+    def named(self, values: Sequence[Any]) -> dict[str, Any]:
+        """The keywords with these values of the leaves."""
+        return self.kwargs and dict(rebuild(self.keywords, values))
+
     def tangents(self, parts: Sequence[Any]) -> tuple[Any, ...]:
         """What belongs to the arguments, in their structure; None for one of which no leaf has any."""
         filled = [self.zero(leaf) if part is None else part for leaf, part in zip(self.leaves, parts, strict=True)]
@@ -227,7 +231,7 @@ class Call:
 
     def value(self, *leaves: Any) -> tuple[Any, ...]:
         """The function on values; the leaves of its output."""
-        self.given = [leaf.copy() if k in self.written else leaf for k, leaf in enumerate(leaves)]
+        self.given = [leaf.copy("K") if k in self.written else leaf for k, leaf in enumerate(leaves)]
         try:
             with self.outside():
                 out = self.opaque.run(self, self.arguments(self.given))
