@@ -241,6 +241,30 @@ def test_using_reaches_a_function_three_calls_deep(name, mode):
     assert own == CALLS
 
 
+def target(x):
+    CALLS.append(type(x))
+    return np.exp(x) * x
+
+
+def holders():
+    held = target
+    return {
+        "a closure": lambda x: np.sum(held(x)), "a default": lambda x, h=target: np.sum(h(x)),
+        "a global": lambda x: np.sum(target(x)), "all": lambda x, h=target: np.sum(held(x) + h(x) + target(x)),
+    }  # fmt: skip
+
+
+@both_modes
+def test_using_reaches_every_name_also_of_functions_that_ran_before(mode):
+    functions = holders()
+    own = [ndual.grad(f, mode=mode)(X) for f in functions.values()]
+    for (name, f), want in zip(functions.items(), own, strict=True):
+        with ndual.using({target: "complex_step"}):
+            CALLS.clear()
+            assert np.allclose(ndual.grad(f, mode=mode)(X), want, rtol=1e-13), name
+            assert set(CALLS) == {np.ndarray}, name
+
+
 REAL_NUMPY = np
 
 

@@ -70,8 +70,12 @@ class Guard(Facts):
     def renew(self) -> None:
         """Ask again what the function needs, since there is a gate that its proof did not know of."""
         function = self._function()
-        if function is not None and (self.known or self.proven):
-            self._take(self._room.prove(function))
+        if function is None:
+            return
+        proof = self._room.prove(function)
+        if not (self.known or self.proven):  # nor is it from now on
+            proof.holds, proof.known, proof.random, proof.writes = False, False, True, True
+        self._take(proof)
 
     def left(self) -> None:
         """Find the gates that modules took which were first imported inside the function."""
