@@ -185,6 +185,33 @@ def test_keywords(mode):
 
 
 @both_modes
+def test_results_without_a_float_are_constants(mode):
+    steps = ndual.custom_rule(lambda x: {"n": int(x[1]), "s": "text", "l": [1, None]}, vjp=lambda y, p, w: (None,))
+    nothing = ndual.custom_rule(lambda x: None, jvp=lambda y, p, t: None)
+
+    def f(x):
+        assert nothing(x) is None
+        out = steps(x)
+        return np.sum(x) * out["n"] * len(out["s"])
+
+    assert ndual.grad(f, mode=mode)(X).tolist() == [8.0, 8.0]
+    with pytest.warns(ndual.ConstantOutputWarning):
+        assert ndual.grad(lambda x: steps(x)["n"] * 1.0, mode=mode)(X).tolist() == [0.0, 0.0]
+
+
+@both_modes
+def test_a_rule_of_the_library_may_be_replaced(mode):
+    hypotenuse = np.linalg.norm
+    before = ndual.grad(hypotenuse, mode=mode)(X)
+    ndual.defrule(hypotenuse, vjp=lambda y, p, w: (7 * w * p[0] / y,))
+    try:
+        assert np.allclose(ndual.grad(lambda x: np.linalg.norm(x), mode=mode)(X), 7 * before, rtol=1e-14)
+    finally:
+        forget(hypotenuse)
+    assert np.array_equal(ndual.grad(lambda x: np.linalg.norm(x), mode=mode)(X), before)
+
+
+@both_modes
 def test_nondiff(mode):
     digits = ndual.nondiff(lambda x, of: len(f"{float(opaque(x)[0]):g}") + of["n"])
     assert ndual.grad(lambda x: x[0] * digits(x, {"n": x[1]}), mode=mode)(np.array([2.5, 1.0])).tolist() == [4.0, 0.0]

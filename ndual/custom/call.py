@@ -272,6 +272,8 @@ class Call:
         return tuple([self.number(leaf, value) for leaf, value in zip(self.out_leaves, y, strict=True)])
 
     def _lanes(self, xp: Any, y: Any, x: Any, dx: Any) -> tuple[Any, ...]:
+        if not self.out_leaves:
+            return ()
         width = next(len(t) for t in dx if t is not None)
         lanes = [
             [None if t is None else self.number(leaf, t[n]) for leaf, t in zip(self.leaves, dx, strict=True)]
@@ -305,6 +307,9 @@ def apply(opaque: Opaque, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     found = forward.apply(call.rule(), Formula(call.value), tuple(call.values), {})
     for array, value in zip(call.originals, found[call.own_leaves :], strict=True):
         array[...] = value
+    if not call.out_leaves:  # a step, as any other function that returns integers or text
+        for value in call.values:
+            _core.compared(value)
     call.values = call.originals = []
     return call.output(found)
 
