@@ -6,10 +6,10 @@ is then walked, for the message or for what it leaves out: other number types, d
 
 from __future__ import annotations
 
+import functools
 import keyword
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from inspect import getattr_static
 from types import MemberDescriptorType, SimpleNamespace
 from typing import Any
 
@@ -18,7 +18,19 @@ import numpy as np
 from ndual.checks import name_of
 from ndual.errors import AliasError
 from ndual.objects import empty, extra_of, setter_of, shell, slots_of
-from ndual.structure import ARRAY, Again, Branch, Constant, Leaf, Record, Tree, has_float, is_object, rebuild
+from ndual.structure import (
+    ARRAY,
+    Again,
+    Branch,
+    Constant,
+    Leaf,
+    Record,
+    Tree,
+    has_float,
+    holds_none,
+    is_object,
+    rebuild,
+)
 from ndual.tangents import changed_elsewhere, leaf_count
 
 LARGEST = 400
@@ -63,10 +75,16 @@ class Layout:
         writer = _Writer(trees, leaves, count)
         code = "\n".join([*writer.loader(), *writer.caller(), *writer.results(active, alone)])
         space = writer.names | {"__name__": __name__}
-        exec(compile(code, "<layout of arguments>", "exec"), space)
+        exec(_compiled(code), space)
         self.load: Callable[[Any, tuple[Any, ...]], list[Any] | None] = space["load"]
         self.call: Callable[..., Any] = space["call"]
         self.gradient: Callable[[Sequence[Any]], Any] = space["gradient"]
+
+
+@functools.lru_cache(256)
+def _compiled(code: str) -> Any:
+    """Code of the same text, which many functions share, as an object; making that takes most of the time."""
+    return compile(code, "<layout of arguments>", "exec")
 
 
 def layout_of(
@@ -95,7 +113,7 @@ def _name(key: object) -> bool:
 
 def _plainly_set(kind: type, key: str) -> bool:
     """Whether an assignment to an attribute stores it and does nothing else."""
-    member = getattr_static(kind, key, None)
+    member = next((vars(base)[key] for base in kind.__mro__ if key in vars(base)), None)
     stored = isinstance(member, MemberDescriptorType) or not hasattr(type(member), "__set__")
     setter: Any = kind.__setattr__
     return _name(key) and setter is object.__setattr__ and stored
@@ -108,6 +126,7 @@ class _Writer:
         self.trees, self.leaves, self.count = trees, leaves, count
         self.names: dict[str, Any] = {
             "AliasError": AliasError, "changed": _changed, "empty": empty, "extra_of": extra_of, "has_float": has_float,
+            "holds_none": holds_none,
             "new": object.__new__, "put": object.__setattr__, "shell": shell, "tuple_of": tuple.__new__,
             "walked": walked,
         }  # fmt: skip
@@ -115,7 +134,8 @@ class _Writer:
         self.path: dict[
             tuple[int, ...], str
         ] = {}  # the variable of each part: number of the argument, numbers of parts
-        self.variables: list[str] = []
+        self.variables: dict[str, None] = {}  # in order
+        self._constants: dict[int, str] = {}
         self.first: dict[int, int] = {}  # the place of an argument's first leaf
         place = 0
         for i in range(count):
@@ -125,11 +145,10 @@ class _Writer:
 
     def constant(self, value: Any) -> str:
         """A name for an object that the code refers to."""
-        for name, known in self.names.items():
-            if known is value and name[0] == "K":
-                return name
-        name = f"K{len(self.names)}"
-        self.names[name] = value
+        name = self._constants.get(id(value))
+        if name is None:
+            name = self._constants[id(value)] = f"K{len(self.names)}"
+            self.names[name] = value
         return name
 
     def no(self, condition: str) -> None:
@@ -190,7 +209,7 @@ class _Writer:
         name = f"v{self.first[path[0]] + tree}" if isinstance(tree, int) else ""
         if not name or name in self.variables:
             name = f"{'c' if isinstance(tree, Constant) else 'n'}{len(self.variables)}"
-        self.variables.append(name)
+        self.variables[name] = None
         self.path[path] = name
         return name
 
@@ -198,6 +217,8 @@ class _Writer:
         self.no(f"type({name}) is not {self.constant(type(value))}")
         if isinstance(value, np.ndarray):
             self.no(f"{name}.dtype != {self.constant(value.dtype)} or {name}.shape != {value.shape!r}")
+        elif isinstance(value, set | frozenset):
+            self.no(f"not holds_none({name})")
         elif is_object(value):
             self.no(f"has_float({name})")
 
@@ -320,9 +341,10 @@ class _Writer:
         failed = f"raise changed({name}, {path[0]})"
         lines.append(f" n, i = {name}, {path[0]}")
         lines += self._contents(tree, name, parts, failed)
-        different = [f"p{k} is not {self.path[(*path, k)]}" for k in range(len(parts))]
-        if different:
-            lines.append(f" if {' or '.join(different)}: {failed}")
+        before = [self.path[(*path, k)] for k in range(len(parts))]
+        different = " or ".join(f"{now} is not {then}" for now, then in zip(parts, before, strict=True))
+        if parts:
+            lines.append(f" if {different}: {failed}")
 
     def results(self, active: Sequence[int], alone: bool) -> list[str]:
         """The function ``gradient``."""

@@ -16,7 +16,13 @@ import numpy as np
 
 from ndual.errors import ArgumentTypeError
 
-LIBRARIES = frozenset({"builtins", "numpy", "scipy", "cupy", "cupyx", "ndual"})
+# Modules of Python's own whose objects stand in fields and hold no parameters: loggers, locks, dates, files, patterns.
+INERT_MODULES = frozenset({
+    "_asyncio", "_contextvars", "_io", "_random", "_thread", "asyncio", "concurrent", "contextvars", "datetime",
+    "functools", "inspect", "io", "ipaddress", "logging", "multiprocessing", "operator", "pathlib", "random", "re",
+    "select", "socket", "ssl", "subprocess", "threading", "time", "uuid", "weakref", "zoneinfo",
+})  # fmt: skip
+OPAQUE = INERT_MODULES | {"builtins", "numpy", "scipy", "cupy", "cupyx", "ndual"}
 # What code makes for a class that says what its fields are: it calls nothing of the user's.
 MADE_IN = ("<string>", "<attrs generated", dataclasses.__file__)
 _quiet: WeakKeyDictionary[type, bool] = WeakKeyDictionary()
@@ -32,7 +38,7 @@ def slots_of(kind: type) -> tuple[str, ...] | None:
     found: tuple[str, ...] | None = None
     if kind is SimpleNamespace:
         found = ()
-    elif kind.__module__.partition(".")[0] not in LIBRARIES and not issubclass(kind, enum.Enum | np.ndarray):
+    elif kind.__module__.partition(".")[0] not in OPAQUE and not issubclass(kind, enum.Enum | np.ndarray):
         try:
             object.__new__(kind)
             found = tuple(
@@ -45,6 +51,11 @@ def slots_of(kind: type) -> tuple[str, ...] | None:
             pass
     _slots[kind] = found
     return found
+
+
+def is_inert(kind: type) -> bool:
+    """Whether objects of a class are constants, whatever is in them."""
+    return kind.__module__.partition(".")[0] in INERT_MODULES
 
 
 def fields_of(value: Any) -> dict[str, Any] | None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import importlib
+import itertools
 import sys
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -56,7 +57,7 @@ class Plan:
     """
 
     __slots__ = (
-        "active", "argnums", "auto", "count", "entry", "f", "flat", "holomorphic", "kwargs", "layout", "leaves",
+        "active", "argnums", "auto", "count", "cuts", "entry", "f", "flat", "holomorphic", "kwargs", "layout", "leaves",
         "numbers", "outputs", "reverse", "run", "single", "sizes", "slots", "spare", "trees", "values",
     )  # fmt: skip
 
@@ -102,6 +103,12 @@ class Plan:
         # Whether every gradient is one number of double precision.
         self.numbers = all(leaf.kind == SCALAR and leaf.dtype == FLOAT64 for leaf in chosen)
         self.sizes = [leaf.dof(self.holomorphic) for leaf in chosen]
+        # Where each gradient lies in a row, if all are of double precision, and its shape; None for a number.
+        self.cuts: list[tuple[int, int, tuple[int, ...] | None]] | None = None
+        if all(leaf.dtype == FLOAT64 for leaf in chosen):
+            ends = list(itertools.accumulate(self.sizes, initial=0))
+            shapes = [leaf.shape if leaf.kind == ARRAY else None for leaf in chosen]
+            self.cuts = list(zip(ends, ends[1:], shapes, strict=False))
         # A chunk size is a wish about forward passes.
         self.auto = mode == "auto" and chunk_size is None and not jvp
         self.spare: int | None = None
@@ -334,8 +341,12 @@ class Plan:
                 return value, rows[0] if self.single else self._assembled(rows)
             if self.single and rows.dtype == FLOAT64 and _core.storage_for(rows) is None:
                 return value, rows.reshape(self.leaves[self.slots[0]].shape)
-            if self.numbers and type(rows) is np.ndarray and rows.dtype == FLOAT64:
-                return value, self._assembled(numbers(rows))
+            if self.cuts is not None and type(rows) is np.ndarray and rows.dtype == FLOAT64:
+                return value, self._assembled(
+                    numbers(rows)
+                    if self.numbers
+                    else [rows[i] if shape is None else rows[i:k].reshape(shape) for i, k, shape in self.cuts]
+                )
         else:
             parts = value
             self.outputs.warn(rows, compared)

@@ -21,7 +21,7 @@ from ndual.errors import (
     CacheMismatchError,
     UnsupportedDtype,
 )
-from ndual.objects import empty, extra_of, fields_of, holds_items, quiet, set_fields, setter_of, shell
+from ndual.objects import empty, extra_of, fields_of, holds_items, is_inert, quiet, set_fields, setter_of, shell
 
 ARRAY, SCALAR, CONSTANT = 0, 1, 2
 FLOAT_NUMS = frozenset(np.dtype(c).num for c in "efdFD")
@@ -232,6 +232,13 @@ def is_object(value: Any) -> bool:
     return not foreign(value) and not isinstance(value, (*INERT, np.ndarray)) and fields_of(value) is not None
 
 
+def holds_none(value: Any) -> bool:
+    """Whether a value of Python's own types has no place for a float: locks and dates, and sets without one."""
+    if isinstance(value, set | frozenset):
+        return all(isinstance(part, INERT) and not isinstance(part, np.inexact) for part in value)
+    return is_inert(type(value))
+
+
 def has_float(value: Any) -> bool:
     """Whether there is a float in a structure."""
     return bool(Flat(value, "", False).leaves)
@@ -293,7 +300,7 @@ class Flat:
             )
         if not holds_items(value, name):
             remedy = foreign(value)
-            if remedy is None and isinstance(value, (*INERT, np.ndarray)):
+            if remedy is None and (isinstance(value, (*INERT, np.ndarray)) or holds_none(value)):
                 return Constant(value)
             fields = None if remedy else fields_of(value)
             if fields is not None:

@@ -241,6 +241,7 @@ class Copy:
         if names:
             scope = self._spaces.setdefault(id(scope), (scope, dict(scope)))[1]
         made = self._made[key] = types.FunctionType(f.__code__, scope, f.__name__, None, cells)
+        made.__qualname__ = f.__qualname__
         self._stored.update(stored(f.__code__))
         for cell in fresh:
             content = self._child(id(cell), 0, cell.cell_contents)

@@ -119,6 +119,20 @@ def test_dtypes_stay(mode):
 
 
 @both_modes
+def test_cotangents_that_are_one_array(mode):
+    add = ndual.custom_rule(
+        lambda a, b: a + b, vjp=lambda y, p, w: (w, w),
+        jvp=lambda y, p, t: t[0] if t[1] is None else t[1] if t[0] is None else t[0] + t[1],
+    )  # fmt: skip
+
+    def f(a, b):
+        return np.sum(add(a, b) * 3) + np.sum(a * a) + np.sum(5 * add(b, a))
+
+    got = ndual.grad(f, (0, 1), mode=mode)(X, 2 * X)
+    assert got[0].tolist() == (8 + 2 * X).tolist() and got[1].tolist() == [8.0, 8.0]
+
+
+@both_modes
 def test_what_the_caller_overwrites_afterwards_is_kept(mode):
     def f(x):
         y = x * 1.0
@@ -171,9 +185,38 @@ def test_keywords(mode):
 
 
 @both_modes
+def test_results_without_a_float_are_constants(mode):
+    steps = ndual.custom_rule(lambda x: {"n": int(x[1]), "s": "text", "l": [1, None]}, vjp=lambda y, p, w: (None,))
+    nothing = ndual.custom_rule(lambda x: None, jvp=lambda y, p, t: None)
+
+    def f(x):
+        assert nothing(x) is None
+        out = steps(x)
+        return np.sum(x) * out["n"] * len(out["s"])
+
+    assert ndual.grad(f, mode=mode)(X).tolist() == [8.0, 8.0]
+    with pytest.warns(ndual.ConstantOutputWarning):
+        assert ndual.grad(lambda x: steps(x)["n"] * 1.0, mode=mode)(X).tolist() == [0.0, 0.0]
+
+
+@both_modes
+def test_a_rule_of_the_library_may_be_replaced(mode):
+    hypotenuse = np.linalg.norm
+    before = ndual.grad(hypotenuse, mode=mode)(X)
+    ndual.defrule(hypotenuse, vjp=lambda y, p, w: (7 * w * p[0] / y,))
+    try:
+        assert np.allclose(ndual.grad(lambda x: np.linalg.norm(x), mode=mode)(X), 7 * before, rtol=1e-14)
+    finally:
+        forget(hypotenuse)
+    assert np.array_equal(ndual.grad(lambda x: np.linalg.norm(x), mode=mode)(X), before)
+
+
+@both_modes
 def test_nondiff(mode):
     digits = ndual.nondiff(lambda x, of: len(f"{float(opaque(x)[0]):g}") + of["n"])
     assert ndual.grad(lambda x: x[0] * digits(x, {"n": x[1]}), mode=mode)(np.array([2.5, 1.0])).tolist() == [4.0, 0.0]
+    name = ndual.nondiff(lambda p, *, extra: len(f"{float(p.r):g}{float(extra):g}"))
+    assert ndual.grad(lambda x: x[0] * name(Point(x[0], x), extra=x[1]), mode=mode)(np.array([2.5, 1.0]))[0] == 4.0
     fill = ndual.nondiff(lambda x: np.zeros(2))
 
     def f(x):
@@ -314,6 +357,20 @@ def test_a_rule_for_a_compiled_function(mode):
         assert second == pytest.approx(2 * d * d + 2 * y * (2 * y + d), rel=1e-12)
     finally:
         forget(compiled_erfcx)
+
+
+@both_modes
+def test_prepared_objects_learn_of_a_rule(somebodys, mode):
+    somebodys.late = lambda x: np.frombuffer(np.asarray(x).tobytes()) ** 2
+
+    def f(x):
+        return np.sum(somebodys.late(x))
+
+    prepared = ndual.prepare_gradient(f, X, mode=mode)
+    with pytest.raises(ndual.DerivativeLostError):
+        prepared(X)
+    ndual.defrule(somebodys.late, jvp=lambda y, p, t: 2 * p[0] * t[0])
+    assert prepared(X)[1].tolist() == [2.0, 4.0]
 
 
 def forget(function):

@@ -79,6 +79,30 @@ def twice(f, u, p, h=0.1):
 
 
 @both_modes
+def test_layouts_stay(mode):
+    """The function gets memory in the order of its caller's."""
+    orders = []
+
+    def fill(out, x):
+        orders.append(out.flags.f_contiguous)
+        out[...] = x * 2
+
+    def rev(tape, dout, dx):
+        dx += 2 * np.sum(dout, axis=0)
+        dout[...] = 0.0
+
+    f = ndual.custom_rule(fill, augmented=lambda out, x: (fill(out, x), None), overwritten=["out"], reverse=rev)
+
+    def loss(x):
+        out = np.zeros((2, 2), order="F")
+        f(out, x)
+        return np.sum(out[0] * x)
+
+    assert ndual.grad(loss, mode=mode)(U).tolist() == (U * 4).tolist()
+    assert all(orders)
+
+
+@both_modes
 @rules
 def test_what_the_caller_overwrites_is_as_it_was(f, mode):
     def loss(p, u0):

@@ -1,6 +1,8 @@
 """Rows made at run time: in every mode, dtype and layout, as the rows of the table."""
 
+import copy
 import math
+import pickle
 
 import mpmath
 import numpy as np
@@ -130,6 +132,11 @@ def test_a_name_may_be_taken_again():
         assert ndual.grad(lambda x: np.sum(f(x)))(X).tolist() == [slope] * 7  # noqa: B023
 
 
+def test_copies_and_the_same_row_again():
+    assert pickle.loads(pickle.dumps(ELU)) is ELU and copy.deepcopy(BLEND) is BLEND
+    assert ndual.elementwise("swish", "x0 * expit(x0)") is SWISH
+
+
 def test_more_rows_than_there_are_slots():
     for k in range(70):
         f = ndual.elementwise(f"many_{k}", f"{k} * x0 + sin(x0)")
@@ -171,5 +178,9 @@ def test_complex_operands(mode):
 def test_bad_calls():
     with pytest.raises(ndual.ArgumentTypeError, match="elementwise expects an expression as text; got float"):
         ndual.elementwise("f", 3.0)
+    with pytest.raises(
+        ndual.ArgumentTypeError, match="elementwise expects a partial as an expression as text; got fun"
+    ):
+        ndual.elementwise("f", "x0", lambda x: x)
     with pytest.raises(ndual.ArgumentTypeError, match=r"elu expects 1 operand\(s\); got 2"):
         ELU(X, X)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import ndual
+from ndual.testing import check_rule
 
 MODES = ("forward", "reverse")
 X = np.array([0.3, 0.7, -1.1])
@@ -81,6 +82,24 @@ def test_a_pullback_is_used_again_without_a_run(name):
     assert f.calls == calls
     _, push = ndual.linearize(ndual.differentiate_with(f, name), X)
     assert np.allclose(push(X), np.exp(X) * (1 + X) * X, rtol=1e-10)
+
+
+@both_modes
+@pytest.mark.parametrize("name", ENGINES)
+def test_what_is_overwritten_afterwards_is_kept(name, mode):
+    g = ndual.differentiate_with(lambda x, c: x * x * c, name)
+
+    def loss(x, c):
+        y = x * 1.0
+        out = g(y, c)
+        y[:] = 7.0
+        c[:] = 9.0
+        out[0] = 0.0
+        return np.sum(out)
+
+    c = np.array([2.0, 3.0, 4.0])
+    assert np.allclose(ndual.grad(loss, mode=mode)(X, c), 2 * X * c * [0, 1, 1], rtol=1e-9)
+    assert c.tolist() == [2.0, 3.0, 4.0]
 
 
 @dataclass
@@ -172,6 +191,11 @@ def test_complex_steps_that_lose_the_imaginary_part_raise(mode):
         ndual.grad(lambda z: np.sum(g(z).real), mode=mode)(X + 1j)
 
 
+@pytest.mark.parametrize("name", ENGINES)
+def test_check_rule(name):
+    check_rule(ndual.differentiate_with(lambda x, a: x * x * a, name), X, X[::-1], dtypes="df", widths=(1, 3))
+
+
 # ---- deep in a call stack ------------------------------------------------------------------------------------------
 
 CALLS = []
@@ -215,6 +239,30 @@ def test_using_reaches_a_function_three_calls_deep(name, mode):
     CALLS.clear()
     assert np.allclose(ndual.grad(first, mode=mode)(X), want, rtol=1e-14)  # and it ends with the statement
     assert own == CALLS
+
+
+def target(x):
+    CALLS.append(type(x))
+    return np.exp(x) * x
+
+
+def holders():
+    held = target
+    return {
+        "a closure": lambda x: np.sum(held(x)), "a default": lambda x, h=target: np.sum(h(x)),
+        "a global": lambda x: np.sum(target(x)), "all": lambda x, h=target: np.sum(held(x) + h(x) + target(x)),
+    }  # fmt: skip
+
+
+@both_modes
+def test_using_reaches_every_name_also_of_functions_that_ran_before(mode):
+    functions = holders()
+    own = [ndual.grad(f, mode=mode)(X) for f in functions.values()]
+    for (name, f), want in zip(functions.items(), own, strict=True):
+        with ndual.using({target: "complex_step"}):
+            CALLS.clear()
+            assert np.allclose(ndual.grad(f, mode=mode)(X), want, rtol=1e-13), name
+            assert set(CALLS) == {np.ndarray}, name
 
 
 REAL_NUMPY = np

@@ -197,6 +197,7 @@ one = Inner(1.0)
         ([1.0, 2], [1.0, "2"]),
         ([1.0, np.arange(2)], [1.0, np.arange(3)]),
         ([1.0, np.arange(2)], [1.0, np.arange(2) > 0]),
+        ([1.0, {"a"}], [1.0, {2.0}]),
         ([1.0, SimpleNamespace(calls=1)], [1.0, SimpleNamespace(calls=1.0)]),
         ([1.0, SimpleNamespace(held=[1])], [1.0, SimpleNamespace(held=[1.0])]),
         (deque([1.0], 3), deque([1.0], 4)),

@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+import datetime
+import functools
+import logging
+import pathlib
+import random
+import re
+import threading
 from dataclasses import InitVar, dataclass, field
 from types import SimpleNamespace
 
@@ -228,6 +235,32 @@ def test_prepared(mode):
 def test_what_cannot_be_looked_into_is_refused(bad):
     with pytest.raises(ndual.ArgumentTypeError, match=r"args\[0\]\.layers\[1\]\.w: expected numbers"):
         ndual.grad(lambda p: p.x)(SimpleNamespace(x=1.0, layers=[1.0, SimpleNamespace(w=bad)]))
+
+
+def test_what_stands_in_fields_and_is_no_parameter(evaluate):
+    class Job:
+        def __init__(self):
+            self.x, self.log, self.lock = 3.0, logging.getLogger("job"), threading.Lock()
+            self.when, self.path, self.pattern = datetime.datetime(2020, 1, 1), pathlib.Path("a"), re.compile("a")
+            self.names, self.random, self.call = {"a", "b", 3}, random.Random(1), functools.partial(max, 1.0)
+
+    job = Job()
+
+    def f(job):
+        assert job.path.name == "a"
+        assert "b" in job.names
+        with job.lock:
+            return job.x * job.call(job.x)
+
+    for _ in range(3):
+        value, g = evaluate(f)(job)
+        assert (value, g.x, g.log, g.lock, g.names) == (9.0, 6.0, None, None, None)
+    prepared = ndual.prepare_gradient(f, job)
+    assert prepared(Job())[0] == 9.0
+    job.names.add(2.0)
+    for call in (evaluate(f), prepared):
+        with pytest.raises(ndual.ArgumentTypeError, match=r"args\[0\]\.names: .*got set"):
+            call(job)
 
 
 def test_refusals():

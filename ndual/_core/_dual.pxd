@@ -239,6 +239,7 @@ cdef NDualArray snapshot(NDualArray x)
 cdef Row product_row()
 cdef NDualArray twin(NDualArray x)
 cdef object lower(NDualArray x)
+cdef bint differentiating() noexcept
 cdef object straight(object function, object short, PyObject* const* args, Py_ssize_t count)
 cdef object peeled(NDualArray x)
 cdef object lower_array(NDualArray x)

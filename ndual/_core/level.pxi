@@ -153,6 +153,11 @@ def note_lost(error):
         innermost().lost = type(error), str(error)
 
 
+cdef bint differentiating() noexcept:
+    """Whether a derivative call is running on this thread."""
+    return nd_tls.top != NULL
+
+
 def current_level():
     """The innermost derivative call that is running on this thread, or None."""
     return None if nd_tls.top == NULL else <object>nd_tls.top

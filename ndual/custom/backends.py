@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ndual.custom.records import Function, Leaves, Linear, filled, has_float_dtype, mapped, numpy_of, taken
+from ndual.custom.records import Function, Leaves, Linear, copies, filled, has_float_dtype, mapped, numpy_of, taken
 from ndual.custom.stepping import ComplexStep, Differences
 
 
@@ -45,7 +45,12 @@ class Jax:
 
     def arrays(self, leaves: Leaves) -> Leaves:
         """Leaves as arrays of JAX."""
-        return [self.jnp.asarray(leaf) for leaf in leaves]
+        return [self.jnp.array(leaf) for leaf in leaves]  # which shares no memory with NumPy
+
+    def constants(self, leaves: Leaves) -> Leaves:
+        """Leaves as arrays of JAX; None stays."""
+        with self.precise():
+            return [None if leaf is None else self.jnp.array(leaf) for leaf in leaves]
 
     def call(self, f: Function, leaves: Leaves) -> Any:
         """The value."""
@@ -123,8 +128,12 @@ class Torch:
 
     def tensors(self, leaves: Leaves, like: Leaves | None = None) -> Leaves:
         """Leaves as tensors."""
-        made = [leaf if self.torch.is_tensor(leaf) else self.torch.tensor(np.asarray(leaf)) for leaf in leaves]
+        made = [leaf if self.torch.is_tensor(leaf) else self.torch.tensor(np.array(leaf, order="C")) for leaf in leaves]
         return made if like is None else [t.to(model.dtype) for t, model in zip(made, like, strict=True)]
+
+    def constants(self, leaves: Leaves) -> Leaves:
+        """Leaves as tensors; None stays."""
+        return [None if leaf is None else self.tensors([leaf])[0] for leaf in leaves]
 
     def call(self, f: Function, leaves: Leaves) -> Any:
         """The value."""
@@ -203,6 +212,10 @@ class Autograd:
         imported("autograd.numpy", "autograd")
         self.conj = imported("autograd.numpy", "autograd").conj
 
+    def constants(self, leaves: Leaves) -> Leaves:
+        """Copies of leaves; None stays."""
+        return copies(leaves)
+
     def call(self, f: Function, leaves: Leaves) -> Any:
         """The value."""
         return f(*leaves)
@@ -220,7 +233,7 @@ class Autograd:
     def linearize(self, f: Function, leaves: Leaves) -> tuple[Any, Linear]:
         """The value, and its derivative."""
         box: list[Any] = []
-        back, ys = self.core.make_vjp(self.flat(f, box), tuple(leaves))
+        back, ys = self.core.make_vjp(self.flat(f, box), tuple(copies(leaves)))
         return filled(box[0], list(ys), lambda part: part), _AutogradLinear(self, back, ys)
 
     def derived(self, f: Function, way: str, count: int, name: str) -> Function:

@@ -138,6 +138,10 @@ class Call:
         """The arguments with these values of the leaves."""
         return tuple(rebuild(tree, values) for tree in self.trees)
 
+    def named(self, values: Sequence[Any]) -> dict[str, Any]:
+        """The keywords with these values of the leaves."""
+        return self.kwargs and dict(rebuild(self.keywords, values))
+
     def tangents(self, parts: Sequence[Any]) -> tuple[Any, ...]:
         """What belongs to the arguments, in their structure; None for one of which no leaf has any."""
         filled = [self.zero(leaf) if part is None else part for leaf, part in zip(self.leaves, parts, strict=True)]
@@ -227,7 +231,7 @@ class Call:
 
     def value(self, *leaves: Any) -> tuple[Any, ...]:
         """The function on values; the leaves of its output."""
-        self.given = [leaf.copy() if k in self.written else leaf for k, leaf in enumerate(leaves)]
+        self.given = [leaf.copy("K") if k in self.written else leaf for k, leaf in enumerate(leaves)]
         try:
             with self.outside():
                 out = self.opaque.run(self, self.arguments(self.given))
@@ -268,6 +272,8 @@ class Call:
         return tuple([self.number(leaf, value) for leaf, value in zip(self.out_leaves, y, strict=True)])
 
     def _lanes(self, xp: Any, y: Any, x: Any, dx: Any) -> tuple[Any, ...]:
+        if not self.out_leaves:
+            return ()
         width = next(len(t) for t in dx if t is not None)
         lanes = [
             [None if t is None else self.number(leaf, t[n]) for leaf, t in zip(self.leaves, dx, strict=True)]
@@ -301,6 +307,9 @@ def apply(opaque: Opaque, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     found = forward.apply(call.rule(), Formula(call.value), tuple(call.values), {})
     for array, value in zip(call.originals, found[call.own_leaves :], strict=True):
         array[...] = value
+    if not call.out_leaves:  # a step, as any other function that returns integers or text
+        for value in call.values:
+            _core.compared(value)
     call.values = call.originals = []
     return call.output(found)
 

@@ -8,10 +8,9 @@ from typing import Any
 
 from ndual import _core
 from ndual.checks import check_function
-from ndual.custom.call import apply, settled
-from ndual.custom.rules import by_position, made
+from ndual.custom.call import Call, Opaque, apply, settled
+from ndual.custom.rules import by_position, made, name_of
 from ndual.frontend import defined
-from ndual.outputs import lower
 
 Function = Callable[..., Any]
 
@@ -80,12 +79,16 @@ def nondiff(f: Function) -> Function:
     3.0
     """
     check_function(f, "nondiff")
+    constant = Opaque()
+    constant.name = name_of(f)
 
     @functools.wraps(f)
     def call(*args: Any, **kwargs: Any) -> Any:
         if _core.current_level() is None:
             return f(*args, **kwargs)
-        args, kwargs = lower((args, kwargs), primal=_core.compared)
+        given = Call(constant, args, kwargs)
+        values = [_core.compared(value) if _core.is_dual(value) else value for value in given.values]
+        args, kwargs = given.arguments(values), given.named(values)
         with _core.Pause():
             out = f(*args, **kwargs)
         return settled(out)

@@ -154,7 +154,8 @@ class Engine(Opaque):
     def _flat(self, call: Call, leaves: Any) -> Function:
         """The function of the active leaves alone."""
         places = [k for k, on in enumerate(call.active) if on]
-        constants = list(leaves)
+        # Copies, for the record may be asked again when the caller has written to these.
+        constants = self.backend.constants([None if on else leaf for leaf, on in zip(leaves, call.active, strict=True)])
 
         def f(*active: Any) -> Any:
             whole = list(constants)

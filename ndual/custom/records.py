@@ -64,6 +64,11 @@ def numpy_of(part: Any) -> Any:
     return part[()] if isinstance(part, np.ndarray) and not part.ndim else part
 
 
+def copies(leaves: Leaves) -> Leaves:
+    """Leaves in memory of their own; numbers of Python stay what they are, for NumPy widens nothing by them."""
+    return [leaf if leaf is None or type(leaf) in (float, complex) else numpy_of(np.array(leaf)) for leaf in leaves]
+
+
 def has_float_dtype(part: Any) -> bool:
     """Whether something is an array or number of floats, by its dtype."""
     return getattr(getattr(part, "dtype", None), "kind", "") in ("f", "c")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Mapping
+from typing import Any
 
 from ndual import _core
 from ndual._core.program import program
@@ -14,7 +15,8 @@ from ndual.rules import language
 from ndual.rules.elementwise import TABLE
 from ndual.rules.row import REAL, Elementwise, Interval, Kind
 
-_made: set[str] = set()
+_names: set[str] = set()
+_made: dict[Any, RowFunction] = {}
 
 
 def elementwise(
@@ -27,7 +29,8 @@ def elementwise(
     Parameters
     ----------
     name : str
-        What messages call it. A later row of the same name does not change functions that were made before.
+        What messages call it. Another row of the same name does not change the functions that there are; the same row
+        again is the same function.
     value : str
         The function as an expression in the operands ``x0``, ``x1``, ``x2``: arithmetic, comparisons,
         ``a if condition else b``, numbers, ``pi``, ``e``, ``inf``, ``nan``, and the functions of the table by their
@@ -63,7 +66,8 @@ def elementwise(
     >>> ndual.grad(lambda x: np.sum(elu(x)))(np.array([2.0, -np.log(2.0)])).round(12).tolist()
     [1.0, 0.5]
     """
-    for what, text in (("a name", name), ("an expression", value)):
+    given = [("a partial as an expression", p) for p in partials if p is not None]
+    for what, text in (("a name", name), ("an expression", value), *given):
         if not isinstance(text, str):
             raise ArgumentTypeError(f"elementwise expects {what} as text; got {type(text).__name__}")
     if name in TABLE:
@@ -79,6 +83,17 @@ def elementwise(
             f"elementwise expects a partial for each of the {nin} operands of {name}, or none; got {len(partials)}"
         )
     domains = (domain,) * nin if isinstance(domain, Interval) else tuple(domain)
+    key = (
+        name,
+        value,
+        partials,
+        domain,
+        tuple((tuple(k), tuple(v)) for k, v in (at or {}).items()),
+        tuple((second or {}).items()),
+        holomorphic,
+    )
+    if key in _made:
+        return _made[key]
     kind: Kind = "holomorphic" if holomorphic else "real"
     try:
         chosen = partials or _derived(value, nin)
@@ -86,13 +101,19 @@ def elementwise(
         row.check()
     except ValueError as error:
         raise ArgumentValueError(f"elementwise expects a row that can be read; got {error}") from error
-    _made.add(row.name)
-    return RowFunction(row, _core.add_row(row, program(row)))
+    _names.add(row.name)
+    made = _made[key] = RowFunction(row, _core.add_row(row, program(row)), (remade, key))
+    return made
+
+
+def remade(name: str, value: str, partials: Any, domain: Any, at: Any, second: Any, holomorphic: bool) -> RowFunction:
+    """What a pickled function becomes."""
+    return elementwise(name, value, *partials, domain=domain, at=dict(at), second=dict(second), holomorphic=holomorphic)
 
 
 def _fresh(name: str) -> str:
     """The name, with a number if there was such a row before, whose functions go on."""
-    count = next(k for k in itertools.count(1) if (f"{name}#{k}" if k > 1 else name) not in _made)
+    count = next(k for k in itertools.count(1) if (f"{name}#{k}" if k > 1 else name) not in _names)
     return f"{name}#{count}" if count > 1 else name
 
 

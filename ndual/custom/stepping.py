@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ndual.custom.records import Function, Leaves, Linear, has_float_dtype, taken
+from ndual.custom.records import Function, Leaves, Linear, copies, has_float_dtype, taken
 from ndual.errors import ArgumentTypeError, DerivativeLostError, NoRuleError
 
 
@@ -15,16 +15,19 @@ class Stepping:
 
     kind: type[_Stepped]
 
+    def constants(self, leaves: Leaves) -> Leaves:
+        """Copies of leaves; None stays."""
+        return copies(leaves)
+
     def call(self, f: Function, leaves: Leaves) -> Any:
         """The value."""
         return f(*leaves)
 
     def linearize(self, f: Function, leaves: Leaves) -> tuple[Any, Linear]:
         """The value, and its derivative."""
-        own = [np.array(leaf)[()] if np.ndim(leaf) == 0 else np.array(leaf) for leaf in leaves]
         out = f(*leaves)
         floats, _ = taken(out, has_float_dtype)
-        return out, self.kind(f, own, [np.array(part) for part in floats])
+        return out, self.kind(f, copies(leaves), [np.array(part) for part in floats])
 
     def derived(self, f: Function, way: str, count: int, name: str) -> Function:
         """There is none."""
@@ -88,12 +91,13 @@ class _ComplexStep(_Stepped):
         if size == 0:
             return [np.zeros(np.shape(y)) for y in self.ys]
         h = 1e-20 / size
-        found = [np.imag(part) / h for part in self._complex(1j * h, ts)]
+        parts = self._complex(1j * h, ts)
+        found = [np.imag(part) / h for part in parts]
         if not self.checked:
             # A step to both sides at once: what takes absolute values or real parts on the way gives another slope.
             wide = 1e-6 * (1 + 1j) / size
-            for y, d, part in zip(self.ys, found, self._complex(wide, ts), strict=True):
-                slope = (part - y) / wide
+            for start, d, part, y in zip(parts, found, self._complex(wide, ts), self.ys, strict=True):
+                slope = (part - np.real(start)) / wide
                 allowed = 1e-3 * np.max(np.abs(d), initial=0.0) + 1e-4 * size * np.max(np.abs(y), initial=0.0)
                 if np.isfinite(slope).all() and np.max(np.abs(slope - d), initial=0.0) > allowed:
                     raise self._lost(part, y)

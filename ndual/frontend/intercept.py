@@ -42,6 +42,7 @@ class Guard(Facts):
         self.plans: dict[Any, Any] = {}
         super().__init__(proof.holds, proof.facts, proof.writes, proof.known)
         self._take(proof)
+        room.guards.add(self)
 
     def _take(self, proof: Proof) -> None:
         self.state(proof.holds, proof.facts, proof.writes, proof.known)
@@ -65,6 +66,16 @@ class Guard(Facts):
             sites = (*room.sites, *sites)
             self.settle(sites, self._namespaces)
         return sites if settings.intercept else None
+
+    def renew(self) -> None:
+        """Ask again what the function needs, since there is a gate that its proof did not know of."""
+        function = self._function()
+        if function is None:
+            return
+        proof = self._room.prove(function)
+        if not (self.known or self.proven):  # nor is it from now on
+            proof.holds, proof.known, proof.random, proof.writes = False, False, True, True
+        self._take(proof)
 
     def left(self) -> None:
         """Find the gates that modules took which were first imported inside the function."""
@@ -94,6 +105,7 @@ class Room:
         self._classes: dict[str, type] = {}
         self._evaluated: list[Site] = []
         self._defined: list[Any] = []
+        self.guards: weakref.WeakSet[Guard] = weakref.WeakSet()
         self._plain: weakref.WeakKeyDictionary[types.FunctionType, Guard] = weakref.WeakKeyDictionary()
         self._always: weakref.WeakKeyDictionary[types.FunctionType, Guard] = weakref.WeakKeyDictionary()
 
@@ -203,10 +215,10 @@ class Room:
             self._defined.append(function)
         # What was found out so far did not know of it.
         self._scanned.clear()
-        self._plain.clear()
-        self._always.clear()
         self.modules = -1
         looked(-1)
+        for guard in list(self.guards):
+            guard.renew()
 
     def _scan_library(self, scope: dict[str, Any]) -> None:
         for function in self._defined:

@@ -22,7 +22,8 @@ def _float(x: Any) -> Any:
 class RowFunction:
     """An elementwise function; see :func:`ndual.elementwise`."""
 
-    def __init__(self, row: Any, bound: Any) -> None:
+    def __init__(self, row: Any, bound: Any, made: tuple[Any, Any]) -> None:
+        self._again = made
         self._row = row
         self._bound = bound
         self.__name__ = self.__qualname__ = row.name
@@ -53,6 +54,9 @@ class RowFunction:
             return _core.call_plain(lambda: value if np.ndim(value) else np.asarray(value)[()], (), {}, False)
         out[...] = value
         return out
+
+    def __reduce__(self) -> tuple[Any, Any]:
+        return self._again
 
     def __repr__(self) -> str:
         return f"<elementwise {self.__name__}: {self._row.value}>"
