@@ -80,7 +80,12 @@ def kernels(sizes: list[int], widths: list[int]) -> None:
     for n in sizes:
         for dtype in ("f8", "f4"):
             x, w = cp.linspace(0.1, 1, n, dtype=dtype), cp.ones(n, dtype)
-            for name, values, moved in (("sin", [x], 3), ("exp", [x], 3), ("multiply", [x, w], 5), ("add", [x, w], 3)):
+            for name, values, moved in (
+                ("sin", [x], 3),
+                ("exp", [x], 3),
+                ("multiply", [x, x + 1], 5),
+                ("add", [x, x], 3),
+            ):
                 call = partial(storage.pull_all, TABLE[name], None, values, x, [True] * len(values), w)
                 print(f"| {name} | {dtype} | {n:.0e} | {moved * x.nbytes / best(call, number=8) / 1e12:.2f} |")
 

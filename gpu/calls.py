@@ -15,7 +15,7 @@ import numpy as np
 
 from ndual import _core
 from ndual.errors import NoRuleError
-from ndual.frontend import creation, devices, dispatch
+from ndual.frontend import _methods, creation, devices, dispatch
 from ndual.gpu.namespace import counterpart
 from ndual.gpu.storage import CupyStorage
 from ndual.rules import elementwise, registry
@@ -37,6 +37,7 @@ def install() -> None:
     STORAGE = CupyStorage()
     devices.UFUNCS.update((cupy.ufunc, cupy.ElementwiseKernel, cupy.ReductionKernel))
     _core.register_storage(STORAGE)
+    _methods.open_matmul(cupy.ndarray, _core.NDualArray)
     _core.set_methods(
         {
             "__cupy_override_elementwise_kernel__": override,

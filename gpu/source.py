@@ -11,7 +11,7 @@ from typing import Any
 from ndual.rules.expressions import names_of
 from ndual.rules.language import to_c
 
-__all__ = ["BLOCK", "DIMS", "UNROLL", "forward", "pullback", "reads"]
+__all__ = ["DIMS", "forward", "pullback", "reads", "shares"]
 
 DIMS = 8
 """The most axes of a strided launch, once those that lie side by side have become one."""
@@ -19,7 +19,10 @@ DIMS = 8
 # Elements of one thread, a block apart: 16 bytes in flight without any alignment, so that lanes of any length reach the
 # bandwidth of the device (4.2 TB/s on an H200, where one element a thread reaches 1.7 in float32 and 3.3 in float64).
 UNROLL = {"float": 4, "double": 2}
-BLOCK = {"float": 256, "double": 128}
+BLOCK = {"float": 128, "double": 128}
+# Arrays of lanes that a thread loads for one element from which on it takes half as many elements: eight lanes of two
+# operands in float32 fall to half the bandwidth otherwise, for want of registers.
+HEAVY = 12
 
 HEAD = """\
 // generated from ndual/rules by ndual/gpu/source.py; do not edit
@@ -127,8 +130,14 @@ def _together(lines: list[str], ctype: str) -> list[str]:
     return [*lines[:at], "T sine, cosine;", f"nd_sincos{f}(x0, &sine, &cosine);", *lines[at:]]
 
 
-def _loop(name: str, body: str, parameters: list[str], arguments: list[str], ctype: str) -> str:
-    unroll, block = UNROLL[ctype], BLOCK[ctype]
+def shares(ctype: str, loads: int) -> tuple[int, int]:
+    """Threads of a block, and elements of one, for a kernel that loads so many lanes for an element."""
+    return BLOCK[ctype], BLOCK[ctype] * max(1, UNROLL[ctype] // (2 if loads >= HEAVY else 1))
+
+
+def _loop(name: str, body: str, parameters: list[str], arguments: list[str], ctype: str, loads: int = 0) -> str:
+    block, share = shares(ctype, loads)
+    unroll = share // block
     return LOOP.format(
         name=name, body=body, parameters=", ".join(parameters), arguments=", ".join(arguments), block=block,
         unroll=unroll, last=block * (unroll - 1),
@@ -205,7 +214,8 @@ def forward(row: Any, ctype: str, kinds: str, strided: bool, lanes: int) -> str 
     body = f"ND_BODY void element({', '.join(body_parameters)}, nd_int n, nd_int i) {{\n    "
     body += "\n    ".join(_together(lines, ctype)) + "\n}\n"
     head = HEAD.format(ctype=ctype, dims=DIMS, operands=nin)
-    return head + body + _loop("ndual_forward", "element", [*parameters, "nd_int n"], [*arguments, "n"], ctype)
+    loads = lanes * len(active)
+    return head + body + _loop("ndual_forward", "element", [*parameters, "nd_int n"], [*arguments, "n"], ctype, loads)
 
 
 def pullback(row: Any, ctype: str, kinds: str, strided: bool, wanted: tuple[bool, ...]) -> str | None:

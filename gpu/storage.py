@@ -12,14 +12,13 @@ from ndual._core.storage import Storage, chosen
 from ndual.errors import NdualError, NoRuleError
 from ndual.gpu.layout import Layout
 from ndual.gpu.namespace import NAMESPACE, counterpart
-from ndual.gpu.source import BLOCK, UNROLL, forward, pullback, reads
+from ndual.gpu.source import forward, pullback, reads, shares
 
 __all__ = ["CupyStorage"]
 
 ARRAY = cupy.ndarray
 CTYPES = {"d": "double", "f": "float"}
-# Threads of a block, and cells of one.
-SHARES = {char: (BLOCK[ctype], BLOCK[ctype] * UNROLL[ctype]) for char, ctype in CTYPES.items()}
+SHARES = {char: shares(ctype, 0) for char, ctype in CTYPES.items()}
 GRID = 2**31 - 1
 NONE = (None,) * 3
 ON = (True,)
@@ -36,6 +35,14 @@ class CupyStorage(Storage):
     def owns(self, array: Any) -> bool:
         """Whether `array` is CuPy's."""
         return isinstance(array, cupy.ndarray)
+
+    def admit(self, array: Any, name: str) -> None:
+        """What a derivative makes lies on the current device, as CuPy has it; so must its arguments."""
+        if array.data.device_id != cupy.cuda.runtime.getDevice():
+            raise NdualError(
+                f"{name}: expected an array on the current device, {cupy.cuda.runtime.getDevice()}; got one on device "
+                f"{array.data.device_id}. Take the derivative there: with cupy.cuda.Device({array.data.device_id}): …"
+            )
 
     def host(self, array: Any) -> Any:
         """A copy in host memory."""
@@ -153,7 +160,9 @@ class CupyStorage(Storage):
             if t is not None:
                 arguments += (t, t.strides[0] // kind.itemsize if width > 1 else 0)
         arguments += (y, y if dy is None else dy)
-        self._run(kernel, kind, arguments, y.size, Layout(shape, arrays) if strided else None)
+        self._run(
+            kernel, kind, arguments, y.size, Layout(shape, arrays) if strided else None, count * letters.count("d")
+        )
         if dy is None and width:
             dy = cupy.zeros((width, *shape), kind)
         return y, dy
@@ -194,10 +203,10 @@ class CupyStorage(Storage):
             return kernel
 
     @staticmethod
-    def _run(kernel: Any, kind: Any, arguments: list[Any], n: int, layout: Layout | None) -> None:
+    def _run(kernel: Any, kind: Any, arguments: list[Any], n: int, layout: Layout | None, loads: int = 0) -> None:
         if n == 0:
             return
-        block, share = SHARES[kind.char]
+        block, share = shares(CTYPES[kind.char], loads)
         if layout is not None:
             arguments.append(layout.words)
         arguments.append(n)

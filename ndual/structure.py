@@ -211,6 +211,7 @@ def leaf_of(value: Any, name: str, promote: bool = True) -> tuple[Leaf, Any] | N
         return Leaf(name, ARRAY, np.ndarray, dtype, value.shape, value.size, promote), value
     storage = _core.storage_for(value)
     if storage is not None and value.dtype.num in FLOAT_NUMS:
+        storage.admit(value, name)
         return Leaf(name, ARRAY, kind, value.dtype, value.shape, value.size, promote, storage), value
     return None
 

@@ -75,4 +75,6 @@ cdef bint is_number(object out) noexcept:
     if type(out) is not NDualArray:
         return False
     x = <NDualArray>out
+    if x.device_v is not None and type(x.device_v) is not NDualArray and x.ndim_ == 0:
+        return x.typenum == cnp.NPY_DOUBLE or x.typenum == cnp.NPY_FLOAT
     return x.device_v is not None and x.ndim_ == 0 and x.typenum == cnp.NPY_DOUBLE

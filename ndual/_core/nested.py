@@ -85,6 +85,8 @@ class NestedStorage(Storage):
         found = super().function(dotted)
         if found is np.where:
             return chosen(found)
+        if dotted.startswith("scipy."):  # which does not hand over arrays of other libraries
+            return lambda *args: call(_there(args, dotted, found), args, {})
         return found if isinstance(found, DISPATCHED) else lambda *args: call(found, args, {})
 
     def partial(self, row: Any, i: int, x: tuple[Any, ...], y: Any) -> Any:
@@ -184,6 +186,13 @@ class NestedStorage(Storage):
             return product
         zero = (_dual.bottom(factor) == 0) | (_dual.bottom(tangent) == 0)
         return np.where(zero, product.dtype.type(0), product)
+
+
+def _there(args: tuple[Any, ...], dotted: str, function: Any) -> Any:
+    """The function behind a public name where plain operands lie on a device."""
+    storages = [_dual.storage_for(arg) for arg in args]
+    storage = next((found for found in storages if found is not None), None)
+    return function if storage is None else storage.function(dotted)
 
 
 def _zeros(shape: tuple[int, ...], beside: Any) -> Any:

@@ -52,6 +52,9 @@ class Storage:
         """Fresh memory holding zeros."""
         return self.xp.zeros(shape, dtype)
 
+    def admit(self, array: Any, name: str) -> None:
+        """Raise where an argument of a derivative cannot be worked with."""
+
     def copy(self, array: Any) -> Any:
         """An array of its own memory, in C order."""
         return array.copy()

@@ -8,7 +8,8 @@ attributes, and from 3.13 on only so many changes are cached at all.
 
 ``shuffle`` swaps rows through views, which loses one of them in anything but an ndarray, and what fills its ``out=``
 with random numbers takes anything for an ndarray. The functions stay what they are; the pointer by which the
-interpreter calls them is ours. So it is with ``solve`` of SciPy's sparse factorisations, whose type is closed.
+interpreter calls them is ours. So it is with ``solve`` of SciPy's sparse factorisations, whose type is closed, and with
+``@`` of CuPy's arrays, which asks nobody.
 """
 import numpy as np
 
@@ -131,6 +132,32 @@ cdef extern from *:
     }
     """
     void nd_open_superlu(PyTypeObject*, PyTypeObject*, object)
+
+cdef extern from *:
+    """
+    static binaryfunc nd_matmul_plain;
+    static PyTypeObject *nd_matmul_dual;
+
+    static PyObject *nd_matmul(PyObject *a, PyObject *b) {
+        if (Py_TYPE(b) == nd_matmul_dual) return nd_matmul_dual->tp_as_number->nb_matrix_multiply(a, b);
+        return nd_matmul_plain(a, b);
+    }
+
+    static void nd_open_matmul(PyTypeObject *type, PyTypeObject *dual) {
+        PyNumberMethods *methods = type->tp_as_number;
+        if (methods == NULL || methods->nb_matrix_multiply == NULL || methods->nb_matrix_multiply == nd_matmul) return;
+        nd_matmul_plain = methods->nb_matrix_multiply;
+        nd_matmul_dual = dual;
+        methods->nb_matrix_multiply = nd_matmul;
+    }
+    """
+    void nd_open_matmul(PyTypeObject*, PyTypeObject*)
+
+
+def open_matmul(kind, dual):
+    """Let ``array @ dual`` of another library's arrays reach the dual."""
+    nd_open_matmul(<PyTypeObject*>kind, <PyTypeObject*>dual)
+
 
 cdef bint superlu_open = False
 

@@ -47,7 +47,7 @@ def fill() -> bool:
         function = registry.lookup(rule_names)
         if function is not None:
             _refused[function] = reason
-    for root in ("numpy", "scipy", "math", "cmath", "ndual"):
+    for root in ("numpy", "scipy", "cupy", "math", "cmath", "ndual"):
         _RULES.update(registry.resolve(root))
     for dotted, handler in creation.HANDLERS.items():
         function = registry.lookup(dotted)
@@ -212,7 +212,7 @@ def dispatch(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
             if _core.all_inert(args, kwargs):
                 return function(*_core.constants(args, True), **_core.constants(kwargs, True))
             return without_rule(function, args, kwargs)
-    out = kwargs.get("out")
+    out = None if getattr(rule, "reads_out", False) else kwargs.get("out")
     if out is not None:
         kwargs = {key: value for key, value in kwargs.items() if key != "out"}
         target = out[0] if type(out) is tuple else out

@@ -130,10 +130,12 @@ class Structured(Rule):
 class Composition(Rule):
     """A function written once with differentiable ones; both modes follow from those.
 
-    ``body(xp, *args, **kwargs)`` takes the array namespace and then the public call's arguments, duals among them.
+    ``body(xp, *args, **kwargs)`` takes the array namespace and then the public call's arguments, duals among them. With
+    `reads_out` it is given ``out=`` too, which it reads; otherwise the result is written there afterwards.
     """
 
     body: Callable[..., Any]
+    reads_out: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -263,11 +265,11 @@ def structured(
     return decorate
 
 
-def composition(serves: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def composition(serves: str, reads_out: bool = False) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Register the decorated function as the body of a composition."""
 
     def decorate(body: Callable[..., Any]) -> Callable[..., Any]:
-        _register(Composition(*_names(serves), body=body))
+        _register(Composition(*_names(serves), body=body, reads_out=reads_out))
         return body
 
     return decorate

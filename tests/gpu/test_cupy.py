@@ -195,6 +195,18 @@ def test_isinstance_and_methods(device):
     equal(both(f, x), ndual.grad(host)(x.get()))
 
 
+def test_products_with_constants(device):
+    cp = device
+    a = cp.arange(6.0).reshape(2, 3)
+    x = cp.array([1.0, -2.0, 0.5])
+    equal(both(lambda x: cp.sum((a @ x) ** 2), x), (2 * a.T @ (a @ x)).get())
+    equal(both(lambda x: cp.sum((x @ a.T) ** 2), x), (2 * a.T @ (a @ x)).get())
+    equal(both(lambda x: cp.sum(cp.dot(a, x) ** 2), x), (2 * a.T @ (a @ x)).get())
+    equal(both(lambda x: cp.sum((a * x - x / (1 + a)) ** 2), x), ndual.grad(
+        lambda x: np.sum((a.get() * x - x / (1 + a.get())) ** 2))(x.get()))  # fmt: skip
+    equal((a @ x).get(), a.get() @ x.get())
+
+
 def test_moves_between_memories(device):
     cp = device
     x = cp.array([1.0, 2.0, 3.0])
@@ -221,3 +233,20 @@ def test_memory_returns(device):
     for _ in range(200):
         gradient(x)
     assert pool.used_bytes() == before
+
+
+def test_two_devices(device):
+    cp = device
+    if cp.cuda.runtime.getDeviceCount() < 2:
+        pytest.skip("needs two devices")
+    here = cp.ones(3)
+    with cp.cuda.Device(1):
+        there = cp.arange(3.0)
+        gradient = ndual.grad(lambda x: cp.sum(cp.sin(x) * x))(there)
+        assert gradient.device.id == 1
+        equal(gradient, np.cos([0.0, 1, 2]) * [0, 1, 2] + np.sin([0.0, 1, 2]))
+    for mode in MODES:
+        with pytest.raises(ndual.NdualError, match="one device; got devices 0 and 1"):
+            ndual.grad(lambda x: cp.sum(x * there), mode=mode)(here)
+        with pytest.raises(ndual.NdualError, match=r"args\[0\]: expected an array on the current device, 0"):
+            ndual.grad(lambda x: cp.sum(x), mode=mode)(there)
