@@ -106,7 +106,7 @@ class Plan:
         self.sizes = [leaf.dof(self.holomorphic) for leaf in chosen]
         # Where each gradient lies in a row, if all are of double precision, and its shape; None for a number.
         self.cuts: list[tuple[int, int, tuple[int, ...] | None]] | None = None
-        if all(leaf.dtype == FLOAT64 for leaf in chosen):
+        if all(leaf.dtype == FLOAT64 and leaf.storage is None for leaf in chosen):
             ends = list(itertools.accumulate(self.sizes, initial=0))
             shapes = [leaf.shape if leaf.kind == ARRAY else None for leaf in chosen]
             self.cuts = list(zip(ends, ends[1:], shapes, strict=False))

@@ -62,8 +62,9 @@ class Leaf:
     def example(self) -> Any:
         """Some value like those that are expected."""
         assert self.dtype is not None, "what has no dtype has no example"
-        zeros = np.zeros(self.shape, self.dtype)
-        return zeros if self.type is np.ndarray else self.type(0) if self.type in (float, complex) else zeros[()]
+        zeros = (self.storage or np).zeros(self.shape, self.dtype)
+        array = self.kind == ARRAY or self.type is np.ndarray
+        return zeros if array else self.type(0) if self.type in (float, complex) else zeros[()]
 
     def dof(self, holomorphic: bool) -> int:
         """Directions that the leaf has: two for a complex number unless the function is holomorphic."""
@@ -88,7 +89,7 @@ class Leaf:
         """Arrays of zeros of this shape and type, where the leaf lies; of no use to others before they are dropped."""
         if self.storage is not None:
             return self.storage.zeros((*lead, *self.shape), self.dtype)
-        return _core.pooled_zeros((*lead, *self.shape), self.dtype)
+        return _core.pooled_zeros((*lead, *self.shape), np.dtype(self.dtype))
 
     def moved(self, array: Any) -> Any:
         """A result in the memory of the leaf."""

@@ -30,21 +30,8 @@ ROOMS = {
     "layout": {"errors", "objects", "structure", "tangents"},
     "checks": {"errors"},
     "chunk": {"errors", "_core", "config"},
-    "plan": (
-        {
-            "errors",
-            "_core",
-            "config",
-            "frontend",
-            "objects",
-            "structure",
-            "tangents",
-            "layout",
-            "outputs",
-            "chunk",
-            "rules",
-        }
-    ),
+    "plan": {"errors", "_core", "config", "frontend", "structure", "tangents", "layout", "outputs", "chunk", "rules"}
+    | {"objects"},
     "api": {"errors", "_core", "config", "frontend", "structure", "outputs", "chunk", "plan", "rules", "reverse"},
     "prepare": (
         {"errors", "_core", "config", "frontend", "structure", "outputs", "chunk", "plan", "rules", "api", "reverse"}
