@@ -43,7 +43,7 @@ def jvp(
         Any function of numbers, arrays and containers of them.
     primals : tuple
         The arguments of `f`. Floats and complex numbers are differentiated, in arrays of float16, float32, float64,
-        complex64 or complex128, and in tuples, lists and dicts.
+        complex64 or complex128, and in structures of them.
     tangents : tuple
         The direction, one entry for each argument and of its shape, cast to its dtype; None for an argument that stays
         constant.
@@ -88,14 +88,17 @@ def jvp(
     if guard is not None and not has_aux and type(primals) is tuple and type(tangents) is tuple:
         plans: dict[Any, Plan] = guard.plans
         known = plans.get("jvp")
-        if known is not None and known.run.suits(primals, True, tangents):
+        if known is not None and known.layout is None and known.run.suits(primals, True, tangents):
             return known.run.run(primals, tangents, f)
+        found = None if known is None or known.layout is None else known.along(f, primals, tangents)
+        if found is not None:
+            return found
         chosen = tuple([i for i, tangent in enumerate(tangents) if tangent is not None])
         known = plans.get(("jvp", chosen))
         if known is not None and len(primals) == len(tangents):
-            given = tuple([tangents[i] for i in chosen])
-            if known.run.suits(primals, True, given):
-                return known.run.run(primals, given, f)
+            found = known.along(f, primals, tuple([tangents[i] for i in chosen]))
+            if found is not None:
+                return found
     check_function(f, "jvp")
     for name, entries in (("primals", primals), ("tangents", tangents)):
         if not isinstance(entries, tuple | list):
@@ -109,7 +112,7 @@ def jvp(
     if not argnums:
         raise ArgumentValueError("jvp expects a tangent for at least one argument; got none. Call f itself")
     plan = Plan(f, tuple(primals), argnums, Outputs("jvp", has_aux), jvp=True)
-    if not has_aux and plan.flat:
+    if not has_aux:
         plan.remember("jvp" if len(argnums) == len(primals) else ("jvp", argnums))
     return plan.run.run(plan.values, plan.tangents(tuple(tangents[i] for i in argnums)))
 
@@ -135,7 +138,7 @@ def value_and_grad(
         Returns one real number. It may branch, loop and write into arrays.
     argnums : int or tuple of int
         The positions of the arguments to differentiate; a tuple gives a tuple of gradients. They hold floats or complex
-        numbers: in arrays of float16, float32, float64, complex64 or complex128, and in tuples, lists and dicts.
+        numbers: in arrays of float16, float32, float64, complex64 or complex128, and in structures of them.
     has_aux : bool
         `f` returns ``(output, aux)``; the value is then ``(output, aux)`` too.
     mode : {"auto", "forward", "reverse"}
@@ -264,7 +267,7 @@ def stop_gradient(x: Any) -> Any:
     Parameters
     ----------
     x : any
-        A number, an array, or tuples, lists and dicts of them.
+        A number, an array, or a structure of them: tuples, lists, dicts, objects.
 
     Returns
     -------

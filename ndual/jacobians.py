@@ -27,7 +27,7 @@ def jacobian(
     Parameters
     ----------
     f : callable
-        Returns numbers, arrays, or tuples, lists and dicts of them. It may branch, loop and write into arrays.
+        Returns numbers, arrays, or structures of them. It may branch, loop and write into arrays.
     argnums, has_aux, mode, chunk_size, holomorphic, progress, wrt
         As in :func:`value_and_grad`.
 

@@ -14,6 +14,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from ndual import _core
 from ndual.errors import ArgumentTypeError
 
 # Modules of Python's own whose objects stand in fields and hold no parameters: loggers, locks, dates, files, patterns.
@@ -178,3 +179,27 @@ def empty(kind: type, extra: Any) -> Any:
     elif native is defaultdict:
         made.default_factory = extra
     return made
+
+
+def plain_data(value: Any, met: set[int] | None = None) -> bool:
+    """Whether a value is numbers, strings and arrays all through, so that it can run no code of the user's."""
+    kind = type(value)
+    if kind in (float, int, complex, bool, str, bytes, type(None), range, slice):
+        return True
+    if kind is np.ndarray:
+        return bool(value.dtype.kind != "O")
+    if isinstance(value, np.generic) or _core.is_dual(value):
+        return True
+    if kind in (tuple, list, deque):
+        parts = value
+    elif kind in (dict, OrderedDict):
+        parts = value.values()
+    elif quiet(kind):
+        parts = (fields_of(value) or {}).values()
+    else:
+        return False
+    met = set() if met is None else met
+    if id(value) in met:
+        return True
+    met.add(id(value))
+    return all(plain_data(part, met) for part in parts)

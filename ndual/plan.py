@@ -21,6 +21,7 @@ from ndual.checks import Argnums, name_of, places
 from ndual.errors import ArgumentTypeError, ArgumentValueError, NdualError, NoRuleError
 from ndual.frontend import devices, dispatch, intercept
 from ndual.layout import Layout, layout_of, walked
+from ndual.objects import plain_data
 from ndual.outputs import Outputs, leaf_gradient, leaf_jacobian
 from ndual.structure import (
     ARRAY,
@@ -33,9 +34,9 @@ from ndual.structure import (
     check_same,
     constant_leaf,
     leaf_of,
-    plain_data,
     rebuild,
     rebuild_gradient,
+    without_values,
 )
 from ndual.tangents import Shared, leaf_count, match
 
@@ -105,7 +106,7 @@ class Plan:
         self.sizes = [leaf.dof(self.holomorphic) for leaf in chosen]
         # Where each gradient lies in a row, if all are of double precision, and its shape; None for a number.
         self.cuts: list[tuple[int, int, tuple[int, ...] | None]] | None = None
-        if all(leaf.dtype == FLOAT64 for leaf in chosen):
+        if all(leaf.dtype == FLOAT64 and leaf.storage is None for leaf in chosen):
             ends = list(itertools.accumulate(self.sizes, initial=0))
             shapes = [leaf.shape if leaf.kind == ARRAY else None for leaf in chosen]
             self.cuts = list(zip(ends, ends[1:], shapes, strict=False))
@@ -249,7 +250,7 @@ class Plan:
             if guard.plans.setdefault((key, "met"), self.run) is self.run:
                 guard.plans[key, "met"] = None
                 return
-            other.trees = {}
+            other.trees = {i: without_values(tree) for i, tree in self.trees.items()}
             other.layout = self._layout()
             if other.layout is None:
                 return
@@ -407,6 +408,16 @@ class Plan:
             leaf.kind != CONSTANT or leaf.dtype is not None or leaf.type in NUMBERS_AND_TEXT
             for leaf in (self.leaves if self.flat else self.leaves[:-1])
         )
+
+    def along(self, f: Callable[..., Any], args: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Any, ...] | None:
+        """What a remembered plan of a directional derivative gives, or None if it does not suit these arguments."""
+        if self.layout is None:
+            return self.run.run(args, tangents, f) if self.run.suits(args, True, tangents) else None
+        found = self.layout.load(f, args)
+        if found is None or len(tangents) != len(self.active) or any(t is None for t in tangents):
+            return None
+        parts = self.tangents(tangents)
+        return self.run.run(found, parts) if self.run.suits(found, True, parts) else None
 
     def given(self, f: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         """What a remembered plan is to be run with, or None if it does not suit these arguments."""

@@ -370,7 +370,7 @@ def prepare_jacobian(
     Parameters
     ----------
     f : callable
-        Returns numbers, arrays, or tuples, lists and dicts of them.
+        Returns numbers, arrays, or structures of them.
     *example_args
         Arguments of the types, dtypes and shapes that the calls will have; their values do not matter.
     argnums, has_aux, mode, chunk_size, holomorphic, copy, progress, reprepare, wrt

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import enum
 import sys
-from collections import OrderedDict, deque
-from dataclasses import dataclass
+from collections import deque
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from ndual.errors import (
     CacheMismatchError,
     UnsupportedDtype,
 )
-from ndual.objects import empty, extra_of, fields_of, holds_items, is_inert, quiet, set_fields, setter_of, shell
+from ndual.objects import empty, extra_of, fields_of, holds_items, is_inert, set_fields, setter_of, shell
 
 ARRAY, SCALAR, CONSTANT = 0, 1, 2
 FLOAT_NUMS = frozenset(np.dtype(c).num for c in "efdFD")
@@ -62,8 +62,9 @@ class Leaf:
     def example(self) -> Any:
         """Some value like those that are expected."""
         assert self.dtype is not None, "what has no dtype has no example"
-        zeros = np.zeros(self.shape, self.dtype)
-        return zeros if self.type is np.ndarray else self.type(0) if self.type in (float, complex) else zeros[()]
+        zeros = (self.storage or np).zeros(self.shape, self.dtype)
+        array = self.kind == ARRAY or self.type is np.ndarray
+        return zeros if array else self.type(0) if self.type in (float, complex) else zeros[()]
 
     def dof(self, holomorphic: bool) -> int:
         """Directions that the leaf has: two for a complex number unless the function is holomorphic."""
@@ -88,7 +89,7 @@ class Leaf:
         """Arrays of zeros of this shape and type, where the leaf lies; of no use to others before they are dropped."""
         if self.storage is not None:
             return self.storage.zeros((*lead, *self.shape), self.dtype)
-        return _core.pooled_zeros((*lead, *self.shape), self.dtype)
+        return _core.pooled_zeros((*lead, *self.shape), np.dtype(self.dtype))
 
     def moved(self, array: Any) -> Any:
         """A result in the memory of the leaf."""
@@ -398,6 +399,15 @@ def _build(tree: Tree, values: Any, made: dict[int, Any], gradient: bool) -> Any
     return found
 
 
+def without_values(tree: Tree) -> Tree:
+    """A tree that keeps none of the constants alive."""
+    if isinstance(tree, Constant):
+        return Constant(None)
+    if isinstance(tree, Branch):
+        return replace(tree, children=tuple(map(without_values, tree.children)))
+    return tree
+
+
 def parts_of(value: Any) -> list[Any]:
     """What a list, dict or object holds."""
     if isinstance(value, list | deque):
@@ -439,27 +449,3 @@ def _describe(tree: Tree) -> str:
             return f"{with_article(tree.kind.__name__)} with the {what} {', '.join(map(repr, tree.keys))}"
         return f"{with_article(tree.kind.__name__)} of {len(tree.children)}"
     return with_article(type(tree.value).__name__) if isinstance(tree, Constant) else f"float leaf number {tree}"
-
-
-def plain_data(value: Any, met: set[int] | None = None) -> bool:
-    """Whether a value is numbers, strings and arrays all through, so that it can run no code of the user's."""
-    kind = type(value)
-    if kind in (float, int, complex, bool, str, bytes, type(None), range, slice):
-        return True
-    if kind is np.ndarray:
-        return bool(value.dtype.kind != "O")
-    if isinstance(value, np.generic) or _core.is_dual(value):
-        return True
-    if kind in (tuple, list, deque):
-        parts = value
-    elif kind in (dict, OrderedDict):
-        parts = value.values()
-    elif quiet(kind):
-        parts = (fields_of(value) or {}).values()
-    else:
-        return False
-    met = set() if met is None else met
-    if id(value) in met:
-        return True
-    met.add(id(value))
-    return all(plain_data(part, met) for part in parts)

@@ -23,14 +23,15 @@ ROOMS = {
     "_core": {"errors", "rules"},
     "config": {"errors", "_core"},
     "frontend": {"errors", "rules", "_core", "config"},
-    "objects": {"errors"},
+    "objects": {"errors", "_core"},
     "structure": {"errors", "_core", "objects"},
     "outputs": {"errors", "_core", "objects", "structure"},
     "tangents": {"errors", "objects", "structure"},
     "layout": {"errors", "objects", "structure", "tangents"},
     "checks": {"errors"},
     "chunk": {"errors", "_core", "config"},
-    "plan": {"errors", "_core", "config", "frontend", "structure", "tangents", "layout", "outputs", "chunk", "rules"},
+    "plan": {"errors", "_core", "config", "frontend", "structure", "tangents", "layout", "outputs", "chunk", "rules"}
+    | {"objects"},
     "api": {"errors", "_core", "config", "frontend", "structure", "outputs", "chunk", "plan", "rules", "reverse"},
     "prepare": (
         {"errors", "_core", "config", "frontend", "structure", "outputs", "chunk", "plan", "rules", "api", "reverse"}

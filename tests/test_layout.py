@@ -246,6 +246,26 @@ def test_a_function_that_is_differentiated_again_and_again(mode):
     assert (twice(counted).x, twice(counted).held.calls) == (10.0, 1.0)
 
 
+def test_a_direction_again_and_again():
+    def f(p, q):
+        return p.i["w"] @ q[0] * p.x
+
+    for k in range(1, 5):
+        p, q = Frozen(i={"w": np.array([1.0, 2.0]) * k, "n": "text"}, x=2.0), [np.array([3.0, 4.0])]
+        t, u = Frozen(i={"w": np.array([1.0, 0.0]), "n": None}, x=1.0), [np.array([0.0, 1.0])]
+        assert ndual.jvp(f, (p, q), (t, u)) == (22.0 * k, 6.0 + 11.0 * k + 4.0 * k)
+        assert ndual.jvp(f, (p, q), (t, None)) == (22.0 * k, 6.0 + 11.0 * k)
+        assert ndual.jvp(f, (p, q), (None, u)) == (22.0 * k, 4.0 * k)
+        with pytest.raises(ndual.ArgumentValueError, match=r"tangent of args\[0\]: expected a Frozen"):
+            ndual.jvp(f, (p, q), (1.0, u))
+        with pytest.raises(ndual.ArgumentValueError, match="got none"):
+            ndual.jvp(f, (p, q), (None, None))
+        with pytest.raises(ndual.ArgumentValueError, match="a tangent for each of the 2 primals; got 1"):
+            ndual.jvp(f, (p, q), (t,))
+    other = Slotted(i={"w": np.ones(2)}, x=1.0), (np.ones(2),)
+    assert ndual.jvp(f, other, ({"i": {"w": np.ones(2)}, "x": 0.0}, None)) == (2.0, 2.0)
+
+
 @pytest.mark.parametrize("mode", MODES)
 def test_a_prepared_object(mode):
     def f(p, c):

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import ndual
-from ndual.structure import ARRAY, SCALAR, Flat, check_same, plain_data, rebuild, rebuild_gradient
+from ndual.objects import plain_data
+from ndual.structure import ARRAY, SCALAR, Flat, check_same, rebuild, rebuild_gradient
 
 Pair = namedtuple("Pair", "left right")
 

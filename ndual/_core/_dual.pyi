@@ -407,10 +407,7 @@ class Run:
         self, primals: Iterable[Any], tangents: Iterable[Any], call: Callable[..., Any] | None = None
     ) -> tuple[Any, ...]: ...
     def sweep(
-        self,
-        primals: Iterable[Any],
-        progress: Callable[[int], Iterable[int]] = ...,
-        call: Callable[..., Any] | None = None,
+        self, primals: Iterable[Any], progress: Any = ..., call: Callable[..., Any] | None = None
     ) -> tuple[Any, Any, bool, bool]: ...
     def one_pass(
         self, inputs: list[Any], seeds: tuple[Any, ...], width: int, call: Callable[..., Any] | None
