@@ -32,8 +32,8 @@ def _errstate(**kwargs: Any) -> Any:
 
 def _insert(arr: Any, obj: Any, values: Any, axis: Any = None) -> Any:
     """Of whole numbers that say where parts go, which are few."""
-    host = [cupy.asnumpy(a) if isinstance(a, cupy.ndarray) else a for a in (arr, obj, values)]
-    return cupy.asarray(np.insert(*host, axis=axis))
+    host: Any = [cupy.asnumpy(a) if isinstance(a, cupy.ndarray) else a for a in (arr, obj, values)]
+    return cupy.asarray(np.insert(host[0], host[1], host[2], axis=axis))
 
 
 def _take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "raise") -> Any:

@@ -170,7 +170,7 @@ class CupyStorage(Storage):
     def _pullback(self, row: Any, values: list[Any], value: Any, wanted: tuple[bool, ...], w: Any) -> Any:
         """The cotangents by the kernel of the row; None if it has none for these operands."""
         names = reads(row, wanted)
-        given = [x if on else None for x, on in zip((*values, value), names, strict=True)]
+        given: list[Any] = [x if on else None for x, on in zip((*values, value), names, strict=True)]
         facts = common([x for x in given if x is not None] + [w])
         if facts is None or type(w) is not ARRAY:
             return None

@@ -115,7 +115,7 @@ cdef extern from *:
         return out;
     }
 
-    /* The function behind the method, also behind methods that were bound before; nothing where it is of another kind. */
+    /* The function behind the method, also behind bound ones; nothing where it is of another kind. */
     static void nd_open_superlu(PyTypeObject *type, PyTypeObject *dual, PyObject *body) {
         PyObject *method = PyObject_GetAttrString((PyObject *)type, "solve");
         if (method == NULL) { PyErr_Clear(); return; }
@@ -145,8 +145,13 @@ cdef extern from *:
 
     static void nd_open_matmul(PyTypeObject *type, PyTypeObject *dual) {
         PyNumberMethods *methods = type->tp_as_number;
+        PyTypeObject *base = type;
         if (methods == NULL || methods->nb_matrix_multiply == NULL || methods->nb_matrix_multiply == nd_matmul) return;
-        nd_matmul_plain = methods->nb_matrix_multiply;
+        /* What a class of Python inherits looks whether it stands in the type itself, where it would no more. */
+        while (base->tp_base != NULL && base->tp_base->tp_as_number != NULL
+               && base->tp_base->tp_as_number->nb_matrix_multiply != NULL)
+            base = base->tp_base;
+        nd_matmul_plain = base->tp_as_number->nb_matrix_multiply;
         nd_matmul_dual = dual;
         methods->nb_matrix_multiply = nd_matmul;
     }
