@@ -86,7 +86,7 @@ class Leaf:
         return fits and self.storage is other.storage
 
     def zeros(self, lead: tuple[int, ...]) -> Any:
-        """Arrays of zeros of this shape and type, where the leaf lies; of no use to others before they are dropped."""
+        """Arrays of zeros of this shape and type, where the leaf lies."""
         if self.storage is not None:
             return self.storage.zeros((*lead, *self.shape), self.dtype)
         return _core.pooled_zeros((*lead, *self.shape), np.dtype(self.dtype))
@@ -178,7 +178,7 @@ def leaf_of(value: Any, name: str, promote: bool = True) -> tuple[Leaf, Any] | N
         _core.level_of(value)
         storage = _core.storage_for(_core.bottom(value))
         if storage is not None or isinstance(value, np.ndarray):
-            kind = type(_core.bottom(value)) if storage is not None else np.ndarray
+            kind = np.ndarray if storage is None else type(_core.bottom(value))
             return Leaf(name, ARRAY, kind, value.dtype, value.shape, value.size, promote, storage), value
         return Leaf(name, SCALAR, type(value), value.dtype, (), 1, promote), value
     if isinstance(value, np.ndarray | np.inexact):

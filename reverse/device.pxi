@@ -1,4 +1,5 @@
-# Shadows of arrays on a device: a row of cells there, laid out as the buffer of the values is, in its `towner`. A cotangent that comes first and covers the buffer becomes the shadow as it is; `item` is then 1 if something else may
+# Shadows of arrays on a device: a row of cells there, laid out as the buffer of the values is, in its `towner`. A
+# cotangent that comes first and covers the buffer becomes the shadow as it is; `item` is then 1 if something else may
 # hold it, and it is copied before a change.
 
 cdef object device_cells(NDualArray x):
