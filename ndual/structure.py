@@ -82,8 +82,8 @@ class Leaf:
         """Whether values for one leaf fit the other."""
         if self.kind == CONSTANT and self.dtype is None:
             return self.type is other.type or (issubclass(self.type, NUMBERS) and issubclass(other.type, NUMBERS))
-        fits = self.kind == other.kind and self.dtype == other.dtype and self.shape == other.shape
-        return fits and self.storage is other.storage
+        where = self.kind == other.kind and self.storage is other.storage
+        return where and self.dtype == other.dtype and self.shape == other.shape
 
     def zeros(self, lead: tuple[int, ...]) -> Any:
         """Arrays of zeros of this shape and type, where the leaf lies."""
@@ -93,9 +93,8 @@ class Leaf:
 
     def moved(self, array: Any) -> Any:
         """A result in the memory of the leaf."""
-        if self.storage is None:
-            return _core.to_host(array)
-        return array if self.storage.owns(array) or _core.is_dual(array) else self.storage.take(array)
+        there = self.storage is None or _core.is_dual(array) or self.storage.owns(array)
+        return self.storage.take(array) if not there else _core.to_host(array) if self.storage is None else array
 
     def admit(self, value: Any) -> Any:
         """The value as this leaf takes it; raises where it does not fit."""
@@ -176,9 +175,9 @@ def leaf_of(value: Any, name: str, promote: bool = True) -> tuple[Leaf, Any] | N
     if _core.is_dual(value):
         # Of an outer derivative: its values are differentiated here, and are duals themselves.
         _core.level_of(value)
-        storage = _core.storage_for(_core.bottom(value))
+        storage = _core.storage_for(cells := _core.bottom(value))
         if storage is not None or isinstance(value, np.ndarray):
-            kind = np.ndarray if storage is None else type(_core.bottom(value))
+            kind = np.ndarray if storage is None else type(cells)
             return Leaf(name, ARRAY, kind, value.dtype, value.shape, value.size, promote, storage), value
         return Leaf(name, SCALAR, type(value), value.dtype, (), 1, promote), value
     if isinstance(value, np.ndarray | np.inexact):
