@@ -250,3 +250,72 @@ def test_two_devices(device):
             ndual.grad(lambda x: cp.sum(x * there), mode=mode)(here)
         with pytest.raises(ndual.NdualError, match=r"args\[0\]: expected an array on the current device, 0"):
             ndual.grad(lambda x: cp.sum(x), mode=mode)(there)
+
+
+def test_block_diag(device):
+    cp = device
+    from cupyx.scipy.linalg import block_diag
+
+    weights = cp.arange(1.0, 10.0).reshape(3, 3)
+    a, b = cp.array([[1.0, 2.0]]), cp.array([[3.0], [4.0]])
+    for mode in MODES:
+        da, db = ndual.grad(lambda a, b: cp.sum(block_diag(a, b) * weights), argnums=(0, 1), mode=mode)(a, b)
+        equal(da, [[1, 2]])
+        equal(db, [[6], [9]])
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "c8", "c16"])
+@pytest.mark.parametrize("axis", [-1, None])
+def test_concatenate_types(device, dtype, axis):
+    """Three parts, of which one is of another type and constant."""
+    cp = device
+    x = cp.arange(1.0, 5.0).reshape(2, 2).astype(dtype)
+    for other in ("i4", "?", "f2", "c8"):
+
+        def f(xp, x, other=other):
+            joined = xp.concatenate([x, xp.ones((2, 2), other), x * x], axis=axis)
+            return xp.sum(xp.abs(joined) * xp.arange(12.0).reshape(joined.shape))
+
+        expected = ndual.grad(lambda x, f=f: f(np, x))(x.get())
+        for mode in MODES:
+            found = ndual.grad(lambda x, f=f: f(cp, x), mode=mode)(x)
+            assert found.dtype == dtype
+            equal(found, expected, 1e-12 if dtype in ("f8", "c16") else 2e-3 if dtype == "f2" else 1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "c8", "c16"])
+def test_rules_over_layouts(device, dtype):
+    """What reduces, gathers, joins and multiplies, over arrays that lie in memory in every way."""
+    cp = device
+    base = (cp.arange(1.0, 25.0).reshape(4, 6) / 8 - (1j if dtype[0] == "c" else 0)).astype(dtype)
+    rules = {
+        "sum": lambda xp, x: xp.sum(x, axis=0),
+        "mean": lambda xp, x: xp.mean(x),
+        "max": lambda xp, x: xp.max(abs(x), axis=-1),
+        "prod": lambda xp, x: xp.prod(x, axis=0),
+        "cumsum": lambda xp, x: xp.cumsum(x, axis=0),
+        "take": lambda xp, x: x[xp.asarray([0, 1, 0])],
+        "slice": lambda xp, x: x[1:, ::-1],
+        "transpose": lambda xp, x: x.T @ x,
+        "reshape": lambda xp, x: x.reshape(-1)[::2],
+        "stack": lambda xp, x: xp.stack([x, x * 2, -x], axis=1),
+        "where": lambda xp, x: xp.where(xp.abs(x) > 1, x, x * x),
+        "roll": lambda xp, x: xp.roll(x, 1, axis=0),
+        "tile": lambda xp, x: xp.tile(x, (2, 1)),
+    }
+    layouts = (base, base[::2], base.T, base[:, ::-1], base[1:3, 1:4], base[:0])
+    for name, rule in rules.items():
+        for x in layouts:
+            if x.size == 0 and name in ("max", "mean", "take"):
+                continue
+
+            def f(xp, x, rule=rule):
+                return xp.sum(xp.abs(rule(xp, x)))
+
+            expected = ndual.grad(lambda x, f=f: f(np, x), mode="reverse")(x.get())
+            for mode in MODES:
+                found = ndual.grad(lambda x, f=f: f(cp, x), mode=mode)(x)
+                assert found.dtype == dtype, name
+                scale = float(np.max(np.abs(expected), initial=1.0))
+                rtol = 1e-12 if dtype in ("f8", "c16") else 5e-3 if dtype == "f2" else 1e-5
+                np.testing.assert_allclose(found.get(), expected, rtol=rtol, atol=rtol * scale, err_msg=name)
