@@ -59,8 +59,14 @@ class CupyStorage(Storage):
         return cupy.ndarray(shape, dtype, cells.data + offset, strides)
 
     def add_at(self, array: Any, index: Any, values: Any) -> None:
-        """As :meth:`Storage.add_at`."""
-        cupyx.scatter_add(array, index, values)
+        """As :meth:`Storage.add_at`; CuPy adds no complex numbers so."""
+        if array.dtype.kind != "c":
+            cupyx.scatter_add(array, index, values)
+            return
+        parts = [cupy.zeros(array.shape, array.real.dtype) for _ in range(2)]
+        cupyx.scatter_add(parts[0], index, values.real)
+        cupyx.scatter_add(parts[1], index, values.imag)
+        array += parts[0] + 1j * parts[1]
 
     def function(self, dotted: str) -> Any:
         """CuPy's function for a public name of NumPy or SciPy."""
