@@ -11,10 +11,11 @@ import sys
 from typing import Any
 
 import cupy
+import cupyx
 import numpy as np
 
 from ndual import _core
-from ndual.errors import NoRuleError
+from ndual.errors import DerivativeLostError, NoRuleError
 from ndual.frontend import _methods, creation, devices, dispatch
 from ndual.gpu.namespace import counterpart
 from ndual.gpu.storage import CupyStorage
@@ -74,6 +75,7 @@ def _offer_part(part: str) -> None:
             devices.offer(_here(dotted), function, MAKERS.get(dotted, _made), makes)
     if part == "numpy":
         devices.offer("cupy.asnumpy", cupy.asnumpy, _asnumpy)
+        devices.offer("cupyx.scatter_add", cupyx.scatter_add, _scatter)
 
 
 @functools.cache
@@ -150,7 +152,13 @@ def override(self: Any, kernel: Any, *args: Any, **kwargs: Any) -> Any:
     return _core.apply_row(name, *args[:nin], out=out, **known)
 
 
-def _get(self: Any, *args: Any, **kwargs: Any) -> Any:
+def _get(self: Any, stream: Any = None, order: str = "C", out: Any = None, blocking: bool = True) -> Any:
+    """``x.get()``: in host memory, with its derivative."""
+    if out is not None:
+        raise DerivativeLostError(
+            f"x.get(out=…) would drop the derivative{_core.user_location()}. Take what x.get() returns, "
+            "or ndual.stop_gradient(x) if that is intended"
+        )
     return _core.moved(self, None)
 
 
@@ -160,7 +168,14 @@ def _asnumpy(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
 
 
 def _scatter_add(self: Any, index: Any, value: Any) -> None:
-    self[index] = self[index] + value
+    """``x.scatter_add(index, value)``: several times to a cell that is named several times."""
+    dispatch.dispatch((np.add, "at"), (self, index, value), {})
+
+
+def _scatter(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The function of that name."""
+    refuse_mixed(function, args, kwargs)
+    return dispatch.dispatch((np.add, "at"), args, kwargs)
 
 
 def _made(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

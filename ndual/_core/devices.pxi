@@ -199,6 +199,8 @@ cdef NDualArray device_adopt(object value, object tangent, object storage, Level
             )
         x = device_object(value, storage, like.buf)
     else:
+        # What is a view of the values must be one of the lanes.
+        value, tangent = [a if a.flags.c_contiguous else storage.copy(a) for a in (value, tangent)]
         x = device_untraced(value, storage, level)
         t = device_geometry(tangent, storage, x.buf)
         device_extent(t, &low, &x.buf.one)

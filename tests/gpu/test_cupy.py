@@ -43,6 +43,19 @@ def test_gather_with_repeats(device):
     equal(both(lambda x: cp.sum(cp.take(x, index) * weights), cp.array([1.0, 2.0, 3.0, 4.0])), [4, 0, 2, 4])
 
 
+def test_scatter_with_repeats(device):
+    cp = device
+    import cupyx
+
+    def f(x):
+        y = cp.zeros(3)
+        cupyx.scatter_add(y, cp.array([0, 0, 2, 1]), x)
+        y.scatter_add([0, 0], x[:2])
+        return cp.sum(y**2)
+
+    equal(both(f, cp.array([1.0, 2.0, 3.0, 4.0])), [24, 24, 6, 8])
+
+
 def test_prod_with_a_zero(device):
     cp = device
     equal(both(lambda x: cp.prod(x), cp.array([2.0, 0.0, 3.0])), [0, 6, 0])

@@ -56,6 +56,12 @@ def buffer(x):
     return np.sum(z * x)
 
 
+def added_at(x):
+    y = x * 1.0
+    np.add.at(y, [0, 0, 2], x[[0, 1, 2]])
+    return np.sum(y**3)
+
+
 FUNCTIONS = {
     "sin": lambda x: np.sum(np.sin(x)),
     "chain": lambda x: np.sum(np.sin(np.cos(np.exp(x)))),
@@ -82,6 +88,7 @@ FUNCTIONS = {
     "in_place": in_place,
     "argument": argument,
     "buffer": buffer,
+    "added_at": added_at,
 }
 
 
