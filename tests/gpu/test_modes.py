@@ -56,6 +56,13 @@ def buffer(x):
     return np.sum(z * x)
 
 
+def summand(x):
+    """The cotangents of the operands of a sum are one array, to one of which more is added."""
+    a, b = x * 1.0, x * 2.0
+    d = a * a
+    return np.sum(d) + np.sum((a + b) * x)
+
+
 FUNCTIONS = {
     "sin": lambda x: np.sum(np.sin(x)),
     "chain": lambda x: np.sum(np.sin(np.cos(np.exp(x)))),
@@ -82,6 +89,7 @@ FUNCTIONS = {
     "in_place": in_place,
     "argument": argument,
     "buffer": buffer,
+    "summand": summand,
 }
 
 
