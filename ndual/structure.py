@@ -447,4 +447,4 @@ def _describe(tree: Tree) -> str:
             what = "fields" if isinstance(tree, Record) else "keys"
             return f"{with_article(tree.kind.__name__)} with the {what} {', '.join(map(repr, tree.keys))}"
         return f"{with_article(tree.kind.__name__)} of {len(tree.children)}"
-    return with_article(type(tree.value).__name__) if isinstance(tree, Constant) else f"float leaf number {tree}"
+    return with_article(type(tree.value).__name__) if isinstance(tree, Constant) else "a float or an array"

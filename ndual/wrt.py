@@ -18,6 +18,7 @@ from ndual.errors import AliasError, ArgumentTypeError, ArgumentValueError
 from ndual.objects import ITEMS, empty, extra_of, fields_of, set_fields, setter_of, shell
 from ndual.places import Place
 from ndual.reached import METHOD, Graph, is_empty, names_of
+from ndual.structure import has_float
 
 ABSENT = object()
 STORE_GLOBAL = dis.opmap["STORE_GLOBAL"]
@@ -88,11 +89,21 @@ class Reach:
         graph = Graph(f)
         made: dict[int, Any] = {}
         edges: dict[tuple[int, Any], Any] = {}
-        for (value, owner, key), given in zip(self._found(graph), args, strict=True):
+        found = self._found(graph)
+        for place, (value, owner, key), given in zip(self._places, found, args, strict=True):
+            mine: dict[int, Any] = {}
             if owner is None:
-                _pair(value, given, made)
+                _pair(value, given, mine)
+            elif (id(owner), key) in edges:
+                raise _twice(place)
             else:
                 edges[id(owner), key] = given
+            if any(part in made and has_float(graph.parts[part]) for part in mine):
+                raise _twice(place)
+            made |= mine
+        for place, (_, owner, _) in zip(self._places, found, strict=True):
+            if id(owner) in made:
+                raise _twice(place)
         active = [a for a in graph.arrays if id(a) in made]
         for a in graph.arrays:
             if id(a) not in made and any(np.may_share_memory(a, other) for other in active):
@@ -101,6 +112,13 @@ class Reach:
                     f"view of it, of shape {a.shape}, among what f reaches. Take the view inside f"
                 )
         return Copy(graph, made, edges, f)
+
+
+def _twice(place: Place) -> AliasError:
+    return AliasError(
+        f"wrt: expected parts of which none is named twice or lies in another one; got {place.name}, which another one "
+        "reaches too. Leave it out: its gradient is a part of that of the other"
+    )
 
 
 def _pair(value: Any, given: Any, made: dict[int, Any]) -> None:

@@ -39,7 +39,7 @@ ROOMS = {
     ),
     "reached": {"frontend", "objects"},
     "places": {"errors", "_core", "objects", "reached"},
-    "wrt": {"errors", "objects", "places", "reached"},
+    "wrt": {"errors", "objects", "places", "reached", "structure"},
     "jacobians": {"errors", "frontend", "outputs", "plan", "api"},
     "pullback": {"errors", "_core", "rules", "structure", "tangents", "outputs", "plan"},
     "second": {"errors", "outputs", "plan", "api", "prepare"},

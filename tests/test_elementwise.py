@@ -184,3 +184,14 @@ def test_bad_calls():
         ndual.elementwise("f", "x0", lambda x: x)
     with pytest.raises(ndual.ArgumentTypeError, match=r"elu expects 1 operand\(s\); got 2"):
         ELU(X, X)
+
+
+@pytest.mark.parametrize("out", [np.zeros(7, int), np.zeros(3), [0.0] * 7])
+def test_an_out_that_does_not_fit_is_refused(out):
+    with pytest.raises(ndual.ArgumentTypeError, match="as out; got"):
+        ELU(X, out=out)
+
+
+def test_an_expression_too_deep_to_be_read_is_refused():
+    with pytest.raises(ndual.ArgumentValueError, match="that can be read"):
+        ndual.elementwise("too_deep", "+".join(["x0"] * 3000))

@@ -409,3 +409,18 @@ def test_interop_names_what_to_install(name, monkeypatch):
     monkeypatch.setitem(importlib.import_module("sys").modules, library, None)
     with pytest.raises(ImportError, match=rf"ndual\[{library}\]"):
         getattr(ndual.interop, name)(inner)
+
+
+@pytest.mark.parametrize("name", RECORDING)
+def test_keywords_come_in_the_terms_of_the_engine(name):
+    engine = Counted(name)
+    kinds = set()
+
+    def f(x, *, k):
+        kinds.add(type(x) is np.ndarray or type(k) is np.ndarray)
+        return x * k
+
+    g = ndual.differentiate_with(f, engine.name)
+    np.testing.assert_allclose(g(X, k=X), X * X)
+    np.testing.assert_allclose(ndual.grad(lambda x: np.sum(g(x, k=X)))(X), X)
+    assert kinds == {False} or name == "autograd"

@@ -249,3 +249,10 @@ def test_prepared_hessian_says_how(mode):
     prepared = ndual.prepare_hessian(lambda x: np.sum(x**3), np.ones(3), mode=mode)
     assert f"gradient {mode}" in repr(prepared)
     assert repr(prepared.clone()) == repr(prepared)
+
+
+@pytest.mark.parametrize(("inner", "outer"), list(itertools.product(MODES, MODES)))
+@pytest.mark.parametrize("shape", [(0,), (0, 3)])
+def test_of_arguments_without_numbers(inner, outer, shape):
+    found = ndual.jacobian(ndual.grad(lambda x: np.sum(x**2), mode=inner), mode=outer)(np.zeros(shape))
+    assert found.shape == shape + shape

@@ -306,3 +306,14 @@ def test_refusals():
     uses.model = MODEL
     with pytest.raises(ndual.ArgumentTypeError, match="a method that reaches it by a global"):
         ndual.grad(lambda x: uses.value(x) * uses.model.scale, wrt=MODEL)(1.0)
+
+
+@pytest.mark.parametrize("mode", ["forward", "reverse"])
+@pytest.mark.parametrize("again", ["model.scale", "model.layers[0].w", "model.layers[1]", "model"])
+def test_what_is_named_twice_is_refused(again, mode):
+    model = Model()
+    for named in (["model", again], [again, "model"], [again, again]):
+        with pytest.raises(ndual.AliasError, match="named twice or lies in another"):
+            ndual.grad(lambda x: np.sum(model(x)), wrt=named, mode=mode)(np.array([1.0, 2.0]))
+    whole = ndual.grad(lambda x: np.sum(model(x)), wrt=["model.layers[0]", "model.layers[1].w"], mode=mode)
+    assert all(np.any(part != 0) for part in (whole(np.array([1.0, 2.0]))[0].w, whole(np.array([1.0, 2.0]))[1]))

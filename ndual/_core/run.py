@@ -206,7 +206,7 @@ def _joined(rows: Any, chunk: Any, low: int) -> Any:
     missing = low - (0 if rows is None else min(len(rows), low))
     if missing:
         parts.append(np.zeros((missing, *chunk.shape[1:]), chunk.dtype))
-    parts += [chunk] if len(chunk) else []
+    parts += [chunk] if len(chunk) or not parts else []
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 

@@ -151,10 +151,12 @@ class Storage:
         x, y = self._widened(self._value_function(row, ufunc), values, value)
         kinds = x[i].dtype.kind if hasattr(x[i], "dtype") else "f", value.dtype.kind
         if "c" not in kinds:
-            t = w[None]
+            same = t = w[None]
             if t.dtype.kind == "f" and t.dtype.itemsize < width_of(value.dtype):
                 t = t.astype(f"f{width_of(value.dtype)}")
             term = self._term(row, i, x, y, t)
+            if term is same:  # not its view: who asks knows that w belongs to others too
+                return w
             return None if term is None else term[0]
         conj_w = self.xp.conj(w)
         found = None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -233,37 +233,50 @@ class Call:
         """The function on values; the leaves of its output."""
         self.given = [leaf.copy("K") if k in self.written else leaf for k, leaf in enumerate(leaves)]
         try:
-            with self.outside():
+            with self.outside(), self.unchanged(self.given):
                 out = self.opaque.run(self, self.arguments(self.given))
         except StaleDualError as error:
             raise closure(self.name) from error
-        found = self.taken(out, self.given)
+        found = self.taken(out)
         self.own_leaves = len(found)
         self.out_leaves = self.out_leaves + [self.leaves[k] for k in self.written]
         written = [self.given[k] for k in self.written]
         self.given = []
         return (*found, *written)
 
-    def taken(self, out: Any, leaves: Sequence[Any]) -> tuple[Any, ...]:
+    def taken(self, out: Any) -> tuple[Any, ...]:
         """The leaves of an output, as arrays of their own."""
         if type(out) is int:
             self.out_tree, self.out_leaves = Constant(out), []
             return ()
         self.out_tree, self.out_leaves, values = flattened(out, f"the output of {self.name}")
-        return tuple([self.own(value, leaves) for value in values])
+        return tuple([self.own(value) for value in values])
 
-    def own(self, value: Any, leaves: Sequence[Any]) -> Any:
-        """A part of the output that is no view of an argument, and no value of the derivative around."""
+    def own(self, value: Any) -> Any:
+        """A part of the output in memory that nobody else has: no argument, tape, or workspace of the function."""
         if self.level is not None and _core.is_active(value, self.level):
             raise closure(self.name)
         if type(value) in (float, complex):
             return np.asarray(value)[()]
-        cells = _core.bottom(value)
-        if isinstance(cells, np.ndarray) and (
-            not cells.flags.writeable or any(np.may_share_memory(cells, _core.bottom(leaf)) for leaf in leaves)
-        ):
-            return value.copy()
-        return value
+        return value.copy() if isinstance(_core.bottom(value), np.ndarray) else value
+
+    @contextlib.contextmanager
+    def unchanged(self, values: Sequence[Any], what: str = "") -> Iterator[None]:
+        """See that code leaves arguments as they are, the memory of the caller; what it changed is restored."""
+        cells = [(k, _core.bottom(value)) for k, value in enumerate(values) if k not in self.written]
+        before = [(k, part, part.tobytes()) for k, part in cells if isinstance(part, np.ndarray)]
+        yield
+        for k, part, content in before:
+            now = _core.bottom(values[k])  # a dual may have moved to other memory as it was written to
+            if now.tobytes() == content:
+                continue
+            if part is now and part.flags.writeable:
+                part[...] = np.frombuffer(content, part.dtype).reshape(part.shape)
+            raise AliasError(
+                f"{self.leaves[k].name}: expected {what or self.name} to leave it as it is; got another content"
+                f"{_core.user_location()}. Write into a copy, x.copy()"
+                f"{'' if what else ', or name the argument in overwritten='}"
+            )
 
     def _values(self, x: Sequence[Any]) -> tuple[Any, ...]:
         return tuple([self.number(leaf, value) for leaf, value in zip(self.leaves, x, strict=True)])
@@ -276,10 +289,10 @@ class Call:
             return ()
         width = next(len(t) for t in dx if t is not None)
         lanes = [
-            [None if t is None else self.number(leaf, t[n]) for leaf, t in zip(self.leaves, dx, strict=True)]
+            [None if t is None else self.number(leaf, t[n].copy()) for leaf, t in zip(self.leaves, dx, strict=True)]
             for n in range(width)
         ]
-        with self.outside():
+        with self.outside(), self.unchanged(x, f"the rule of {self.name}"):
             found = self.opaque.push(self, self._values(x), self._outputs(y), lanes)
         return tuple(
             xp.stack([self.zero(leaf) if row[k] is None else row[k] for row in found])
@@ -287,8 +300,8 @@ class Call:
         )
 
     def _cotangents(self, xp: Any, w: Any, y: Any, x: Any) -> list[Any]:
-        ws = [self.number(leaf, part) for leaf, part in zip(self.out_leaves, w, strict=True)]
-        with self.outside():
+        ws = [self.number(leaf, part.copy()) for leaf, part in zip(self.out_leaves, w, strict=True)]
+        with self.outside(), self.unchanged(x, f"the rule of {self.name}"):
             return self.opaque.pull(self, self._values(x), self._outputs(y), ws)
 
 

@@ -89,7 +89,7 @@ def nondiff(f: Function) -> Function:
         given = Call(constant, args, kwargs)
         values = [_core.compared(value) if _core.is_dual(value) else value for value in given.values]
         args, kwargs = given.arguments(values), given.named(values)
-        with _core.Pause():
+        with _core.Pause(), given.unchanged(values, constant.name):
             out = f(*args, **kwargs)
         return settled(out)
 

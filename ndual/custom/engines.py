@@ -65,7 +65,7 @@ def _outside(rule: Engine) -> Function:
     """The function where no derivative is taken."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        return rule.plain(args, kwargs)
+        return rule.plain(*by_position(rule.f, args, kwargs))
 
     for name in ("__name__", "__qualname__", "__doc__", "__module__"):
         if hasattr(rule.f, name):
@@ -129,7 +129,7 @@ class Engine(Opaque):
     def __init__(self, f: Function, backend: str, who: str) -> None:
         if not callable(f):
             raise ArgumentTypeError(f"{who} expects a function; got {type(f).__name__}. Write {who}(f, …), not f(x)")
-        if backend not in BACKENDS:
+        if not isinstance(backend, str) or backend not in BACKENDS:
             known = ", ".join(map(repr, BACKENDS))
             raise ArgumentValueError(f"{who} expects one of {known} as backend; got {backend!r}")
         self.f = f
@@ -140,7 +140,7 @@ class Engine(Opaque):
         """The function on values."""
         with _core.Pause():
             call = Call(self, _core.constants(args), _core.constants(kwargs))
-            out = self.backend.call(lambda *leaves: self.f(*call.arguments(leaves), **call.kwargs), call.values)
+            out = self.backend.call(lambda *leaves: self.f(*call.arguments(leaves), **call.named(leaves)), call.values)
         return settled(out)
 
     def run(self, call: Call, args: tuple[Any, ...]) -> Any:
@@ -161,7 +161,7 @@ class Engine(Opaque):
             whole = list(constants)
             for k, value in zip(places, active, strict=True):
                 whole[k] = value
-            return self.f(*call.arguments(whole), **call.kwargs)
+            return self.f(*call.arguments(whole), **call.named(whole))
 
         return f
 

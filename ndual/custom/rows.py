@@ -99,7 +99,7 @@ def elementwise(
         chosen = partials or _derived(value, nin)
         row = Elementwise(_fresh(name), value, tuple(chosen), domains, (), at or {}, kind=kind, second=second or {})
         row.check()
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ArgumentValueError(f"elementwise expects a row that can be read; got {error}") from error
     _names.add(row.name)
     made = _made[key] = RowFunction(row, _core.add_row(row, program(row)), (remade, key))

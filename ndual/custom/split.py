@@ -131,7 +131,8 @@ class Delegated(Opaque):
             whole = list(leaves)
             for k, value in zip(chosen, values, strict=True):
                 whole[k] = value
-            out = f(*call.arguments(whole), **call.kwargs)
+            with call.unchanged(whole):  # besides what is named, whose cotangents would be those after the write
+                out = f(*call.arguments(whole), **call.kwargs)
             return out, tuple(whole[k] for k in written)
 
         (out, arrays), pullback = vjp(functional, *(leaves[k] for k in chosen))

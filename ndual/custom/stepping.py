@@ -47,7 +47,7 @@ class _Stepped(Linear):
         self.columns: list[list[tuple[Any, Leaves]]] | None = None
 
     def at(self, *leaves: Any) -> Leaves:
-        return taken(self.f(*leaves), has_float_dtype)[0]
+        return copies(taken(self.f(*leaves), has_float_dtype)[0])  # f may return the same array each time
 
     def pull(self, ws: Leaves) -> Leaves:
         if self.columns is None:
@@ -107,7 +107,7 @@ class _ComplexStep(_Stepped):
     def _complex(self, step: complex, ts: Leaves) -> Leaves:
         found = self.at(*[x + step * np.asarray(t, float) for x, t in zip(self.xs, ts, strict=True)])
         for y, part in zip(self.ys, found, strict=True):
-            if not np.iscomplexobj(part):
+            if not np.iscomplexobj(part) and np.size(part):
                 raise self._lost(part, y)
         return found
 

@@ -52,6 +52,16 @@ class RowFunction:
             value = _core.primal(_core.apply_row(self.__name__, *arrays))
         if out is None:
             return _core.call_plain(lambda: value if np.ndim(value) else np.asarray(value)[()], (), {}, False)
+        if (
+            not isinstance(out, np.ndarray)
+            or out.shape != np.shape(value)
+            or not np.can_cast(np.result_type(value), out.dtype, "same_kind")
+        ):
+            got = f"{out.dtype} of shape {out.shape}" if isinstance(out, np.ndarray) else type(out).__name__
+            raise ArgumentTypeError(
+                f"{self.__name__} expects an array of {np.result_type(value)} and shape {np.shape(value)} as out; got "
+                f"{got}. Leave out= away, or make one with np.empty"
+            )
         out[...] = value
         return out
 

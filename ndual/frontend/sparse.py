@@ -77,6 +77,7 @@ def _operator(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
     """A method that takes the way of matrices of duals if the other operand is dual."""
     reached = {"_divide": "__truediv__", "_rmatmul_dispatch": "__rmul__"}.get(name, name)
     reached = {"_add_dense": "__add__", "_sub_dense": "__sub__", "_rsub_dense": "__rsub__"}.get(reached, reached)
+    reached = {"_add_sparse": "__add__", "_sub_sparse": "__sub__"}.get(reached, reached)
 
     @functools.wraps(original)
     def method(self: Any, other: Any, **kwargs: Any) -> Any:
@@ -93,7 +94,19 @@ def _operator(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
 
 _STAND_INS: dict[str, Callable[..., Any]] = {
     "_matmul_dispatch": _matmul,
-    **dict.fromkeys(("multiply", "_divide", "_rmatmul_dispatch", "_add_dense", "_sub_dense", "_rsub_dense"), _operator),
+    **dict.fromkeys(
+        (
+            "multiply",
+            "_divide",
+            "_rmatmul_dispatch",
+            "_add_dense",
+            "_sub_dense",
+            "_rsub_dense",
+            "_add_sparse",
+            "_sub_sparse",
+        ),
+        _operator,
+    ),
 }
 
 

@@ -6,6 +6,7 @@ and the values follow. So every change of place is a selection of values, and ha
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -126,6 +127,11 @@ class Sparse:
     def __init__(self, form: Form, data: Any) -> None:
         self._form, self.data = form, data
 
+    @property  # type: ignore[misc]
+    def __class__(self) -> Any:
+        """SciPy's class, for code that asks ``isinstance(A, sparray)``."""
+        return type(self._form.pattern)
+
     @property
     def shape(self) -> tuple[int, int]:
         """Rows and columns."""
@@ -167,6 +173,21 @@ class Sparse:
 
     def __bool__(self) -> bool:
         raise ValueError("The truth value of an array with more than one element is ambiguous.")
+
+    def __setitem__(self, place: Any, value: Any) -> None:
+        raise refuse("a write into cells of a sparse matrix", "Write into the values that are stored, A.data")
+
+    def __imul__(self, other: Any) -> Any:
+        if not _is_number(other):
+            return self * other
+        self.data[...] = self.data * other  # as SciPy does, so that other names of the matrix see it
+        return self
+
+    def __itruediv__(self, other: Any) -> Any:
+        if not _is_number(other):
+            return self / other
+        self.data[...] = self.data / other
+        return self
 
     def _merged(self) -> Sparse:
         """The same matrix with one value a cell."""
@@ -351,6 +372,25 @@ class Sparse:
     def __rsub__(self, other: Any) -> Any:
         return -self + other
 
+
+def _compared(obj: Any) -> Any:
+    """What comparisons look at: the values, whose truth is a constant."""
+    obj = lifted(obj)
+    if type(obj) is Sparse:
+        return obj._merged()._form.filled(_core.compared(obj._merged().data))
+    return _core.compared(obj) if _core.is_dual(obj) else obj
+
+
+def _comparison(name: str) -> Callable[..., Any]:
+    def method(self: Sparse, other: Any) -> Any:
+        return getattr(operator, name)(_compared(self), _compared(other))
+
+    method.__name__ = f"__{name}__"
+    return method
+
+
+for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
+    setattr(Sparse, f"__{_name}__", _comparison(_name))
 
 _MOVING = "tocsr tocsc tocoo todia tobsr asformat transpose reshape getrow getcol diagonal __getitem__"
 _FROM_ZERO = """

@@ -62,6 +62,13 @@ def added_at(x):
     return np.sum(y**3)
 
 
+def summand(x):
+    """The cotangents of the operands of a sum are one array, to one of which more is added."""
+    a, b = x * 1.0, x * 2.0
+    d = a * a
+    return np.sum(d) + np.sum((a + b) * x)
+
+
 FUNCTIONS = {
     "sin": lambda x: np.sum(np.sin(x)),
     "chain": lambda x: np.sum(np.sin(np.cos(np.exp(x)))),
@@ -89,6 +96,7 @@ FUNCTIONS = {
     "argument": argument,
     "buffer": buffer,
     "added_at": added_at,
+    "summand": summand,
 }
 
 

@@ -350,3 +350,61 @@ def test_plain_matrices_are_scipys_after_derivatives():
     ndual.jacobian(lambda x: csr(x) @ V)(X)
     assert type(csr(X) * 2.0) is sp.csr_array
     np.testing.assert_array_equal((C.multiply(DENSE) + C / 2.0).toarray(), C.toarray() * DENSE + C.toarray() / 2.0)
+
+
+BOTH_KINDS = [sp.csr_array, sp.csc_matrix, sp.coo_array]
+
+
+@pytest.mark.parametrize("mode", ["forward", "reverse"])
+@pytest.mark.parametrize("kind", BOTH_KINDS)
+def test_it_is_an_instance_of_its_class(kind, mode):
+    plain = kind(np.diag([1.0, 2.0]))
+
+    def f(x):
+        a = kind((x, ([0, 1], [0, 1])), shape=(2, 2))
+        assert isinstance(a, kind)
+        assert isinstance(a, sp.sparray) == isinstance(plain, sp.sparray)
+        assert not isinstance(a, np.ndarray)
+        return ((plain + a) @ (plain - a)).sum() + (a - plain).sum()  # x² from the left, with the sign of the right
+
+    np.testing.assert_allclose(ndual.grad(f, mode=mode)(np.array([3.0, 5.0])), 1 - 2 * np.array([3.0, 5.0]))
+
+
+@pytest.mark.filterwarnings("ignore:Comparing two sparse matrices")
+@pytest.mark.parametrize("mode", ["forward", "reverse"])
+@pytest.mark.parametrize("kind", BOTH_KINDS)
+def test_comparisons_are_constants(kind, mode):
+    def f(x):
+        a = kind((x, ([0, 1, 1], [0, 1, 0])), shape=(2, 2))
+        other = kind((2 * x, ([0, 1, 1], [0, 1, 0])), shape=(2, 2))
+        count = (a != other).sum() + 10 * (a > 2.0).sum() + 100 * (a < other).sum() + 1000 * (a == a).sum()
+        assert count == 3 + 10 * 2 + 100 * 2 + 1000 * 4
+        return (a > 2.0).astype(float).multiply(a).sum() * count
+
+    np.testing.assert_allclose(ndual.grad(f, mode=mode)(np.array([3.0, -1.0, 5.0])), [4223.0, 0.0, 4223.0])
+
+
+@pytest.mark.parametrize("mode", ["forward", "reverse"])
+@pytest.mark.parametrize("kind", BOTH_KINDS)
+def test_scaling_in_place_is_seen_by_other_names(kind, mode):
+    def f(x):
+        a = kind((x * x, ([0, 1], [0, 1])), shape=(2, 2))
+        same = a
+        a *= x[0]
+        a /= 2.0
+        assert same is a
+        return same.sum()
+
+    x = np.array([3.0, 5.0])
+    want = [(3 * x[0] ** 2 + x[1] ** 2) / 2, x[0] * x[1]]
+    np.testing.assert_allclose(ndual.grad(f, mode=mode)(x), want)
+
+
+def test_a_write_into_a_cell_is_refused():
+    def f(x):
+        a = sp.csr_array((x, ([0, 1], [0, 1])), shape=(2, 2))
+        a[0, 0] = x[1]
+        return a.sum()
+
+    with pytest.raises(ndual.NoRuleError, match=r"A\.data"):
+        ndual.grad(f)(np.ones(2))

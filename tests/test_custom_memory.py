@@ -1,0 +1,162 @@
+"""Whose memory is whose: what functions with rules return, keep, and must not write into. Values are analytic."""
+
+import numpy as np
+import pytest
+
+import ndual
+
+MODES = ("forward", "reverse")
+X = np.array([1.0, 2.0])
+both_modes = pytest.mark.parametrize("mode", MODES)
+
+
+def second(f, mode):
+    """The diagonal of the Hessian, by a Jacobian of the gradient."""
+    return np.diag(ndual.jacobian(ndual.grad(f, mode=mode), mode=mode)(X))
+
+
+def in_workspace():
+    """exp, which returns the same array each time."""
+    work = np.zeros(2)
+
+    def f(x):
+        return np.exp(x, out=work)
+
+    return f
+
+
+def add_exp(tape, w, dx):
+    if dx is not None:
+        dx += w * tape
+
+
+def split_exp():
+    """exp by a split rule with the output itself on the tape."""
+
+    def augmented(x):
+        y = np.exp(x)
+        return y, y
+
+    return ndual.custom_rule(lambda x: np.exp(x), augmented=augmented, reverse=add_exp)
+
+
+def viewing_exp():
+    """exp by a split rule with views of the output on the tape."""
+
+    def augmented(x):
+        y = np.exp(x)
+        return y, [y[:1], y[1:]]
+
+    def reverse(tape, w, dx):
+        add_exp(np.concatenate(tape), w, dx)
+
+    return ndual.custom_rule(lambda x: np.exp(x), augmented=augmented, reverse=reverse)
+
+
+@both_modes
+def test_a_function_may_return_its_workspace(mode):
+    f = ndual.custom_rule(in_workspace(), vjp=lambda y, primals, w: (w * y,))
+    found = ndual.grad(lambda x: np.sum(f(x)) + np.sum(f(2 * x)), mode=mode)(X)
+    np.testing.assert_allclose(found, np.exp(X) + 2 * np.exp(2 * X), rtol=1e-14)
+
+
+@both_modes
+@pytest.mark.parametrize("engine", ["finite_differences"])
+def test_so_may_one_that_an_engine_runs_several_times(engine, mode):
+    f = ndual.differentiate_with(in_workspace(), engine)
+    found = ndual.grad(lambda x: np.sum(f(x)) + np.sum(f(2 * x)), mode=mode)(X)
+    np.testing.assert_allclose(found, np.exp(X) + 2 * np.exp(2 * X), rtol=1e-8)
+
+
+@both_modes
+@pytest.mark.parametrize("made", [split_exp, viewing_exp])
+def test_the_output_on_the_tape_is_what_it_was(made, mode):
+    f = made()
+
+    def loss(x):
+        y = f(x)
+        total = np.sum(y)
+        y[:] = 0.0
+        return total + np.sum(y)
+
+    np.testing.assert_allclose(ndual.grad(loss, mode=mode)(X), np.exp(X), rtol=1e-14)
+    np.testing.assert_allclose(second(loss, mode), np.exp(X), rtol=1e-14)
+
+
+def in_place_jvp(y, primals, tangents):
+    t = tangents[0]
+    t *= 2
+    return t
+
+
+def in_place_vjp(y, primals, w):
+    w *= 2
+    return (w,)
+
+
+@both_modes
+@pytest.mark.parametrize("rule", [{"jvp": in_place_jvp}, {"vjp": in_place_vjp}])
+def test_rules_may_write_into_tangents_and_cotangents(rule, mode):
+    double = ndual.custom_rule(lambda x: 2 * x, **rule)
+
+    def loss(x):
+        a = x * x
+        return np.sum(a * double(a)) + np.sum(a)  # 2 x⁴ + x²
+
+    np.testing.assert_allclose(ndual.grad(loss, mode=mode)(X), 8 * X**3 + 2 * X, rtol=1e-14)
+    np.testing.assert_allclose(second(loss, mode), 24 * X**2 + 2, rtol=1e-14)
+
+
+def writes(x):
+    x[0] = 7.0
+    return x * 2
+
+
+def writing_vjp(y, primals, w):
+    primals[0][0] = 7.0
+    return (2 * w,)
+
+
+WRITING = {
+    "the function": ndual.custom_rule(writes, vjp=lambda y, primals, w: (2 * w,)),
+    "the rule": ndual.custom_rule(lambda x: x * 2, vjp=writing_vjp),
+    "nondiff": ndual.nondiff(writes),
+    "an engine's": ndual.differentiate_with(writes, "finite_differences"),
+}
+
+
+@both_modes
+@pytest.mark.parametrize("inner", [lambda x: x, lambda x: x * x])
+@pytest.mark.parametrize("f", WRITING.values(), ids=WRITING)
+def test_what_is_not_named_stays_as_it_is(f, inner, mode):
+    x = X.copy()
+    with pytest.raises(ndual.AliasError, match="to leave it as it is"):
+        ndual.grad(lambda x: np.sum(f(inner(x)) * x), mode=mode)(x)
+    np.testing.assert_array_equal(x, X)
+
+
+def test_a_delegated_function_names_all_that_it_writes_into():
+    def f(du, u):
+        du[:] = u**2
+        u[:] = 0.0
+
+    def loss(rule, x):
+        du, u = np.zeros(2), x * 1
+        rule(du, u)
+        return np.sum(du) + np.sum(u)
+
+    with pytest.raises(ndual.AliasError, match="overwritten="):
+        ndual.grad(lambda x: loss(ndual.custom_rule(f, overwritten=["du"]), x), mode="reverse")(X)
+    for mode in MODES:
+        whole = ndual.custom_rule(f, overwritten=["du", "u"])
+        np.testing.assert_allclose(ndual.grad(lambda x: loss(whole, x), mode=mode)(X), 2 * X)  # noqa: B023
+
+
+@pytest.mark.parametrize(
+    ("rule", "mode"),
+    [({"vjp": lambda y, p, w: (np.ones(2),)}, "forward"), ({"jvp": lambda y, p, t: np.ones(2)}, "reverse")],
+)
+def test_what_is_transposed_must_be_linear(rule, mode):
+    f = ndual.custom_rule(lambda x: x * 1, **rule)
+    with pytest.raises(ndual.RuleError, match="linear function"):
+        ndual.grad(lambda x: np.sum(f(x)), mode=mode)(X)
