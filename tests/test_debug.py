@@ -233,3 +233,16 @@ def test_tables_of_numbers_and_containers():
     assert [row.operation for row in table.rows].count("multiply") == 3
     with pytest.raises(ndual.ArgumentTypeError):
         ndual.trace_table(3.0, X)
+
+
+@pytest.mark.parametrize("mode", ["forward", "reverse"])
+def test_memory_that_nothing_was_written_to_may_hold_anything(mode):
+    def f(x):
+        y = np.empty_like(x)
+        y[...] = x * x
+        return np.sum(y)
+
+    for _ in range(20):
+        ndual.grad(lambda x: np.sum(x * np.nan), mode=mode)(np.ones(300))
+        with ndual.config(debug=True):
+            assert (ndual.grad(f, mode=mode)(np.ones(300)) == 2).all()
