@@ -16,6 +16,7 @@ import numpy as np
 from ndual import _core
 from ndual._core import forward
 from ndual._core.nested import Formula
+from ndual.custom.snapshot import snapshot
 from ndual.errors import (
     AliasError,
     ArgumentTypeError,
@@ -25,6 +26,7 @@ from ndual.errors import (
     StaleDualError,
     UnsupportedDtype,
 )
+from ndual.objects import ITEMS, fields_of
 from ndual.pullback import leaf_parts, one_lane
 from ndual.rules.registry import Structured
 from ndual.structure import ARRAY, Branch, Constant, Flat, Leaf, Record, Tree, leaf_of, rebuild, rebuild_gradient
@@ -74,6 +76,8 @@ class Call:
         self.trees = [self._take(arg, f"argument {i} of {self.name}") for i, arg in enumerate(args)]
         hidden = self._take(kwargs, f"keywords of {self.name}") if kwargs else Constant(None)
         self.keywords: Tree = hidden
+        # Keywords are no operands, which would be kept as they are now.
+        self.kwargs = self.named([_kept(value) for value in self.values])
         self.active = [_core.is_dual(value) for value in self.values]
         self.given: list[Any] = []
         self.written, self.originals = self._overwritten(args)
@@ -92,7 +96,7 @@ class Call:
             if _core.is_dual(value):
                 raise
             return Constant(value)
-        if tree != 0 and not any(map(_core.is_dual, values)) and _has_record(tree):
+        if tree != 0 and not any(map(_core.is_dual, values)) and _has_record(tree) and not _made_inside(value, set()):
             return Constant(value)
         numbers = []
         for leaf, part in zip(leaves, values, strict=True):
@@ -137,6 +141,12 @@ class Call:
     def arguments(self, values: Sequence[Any]) -> tuple[Any, ...]:
         """The arguments with these values of the leaves."""
         return tuple(rebuild(tree, values) for tree in self.trees)
+
+    def originals_of(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The arguments as they were given, and copies of objects that hold arrays which a derivative had made."""
+        return tuple(
+            rebuild(tree, self.values) if _has_record(tree) else arg for tree, arg in zip(self.trees, args, strict=True)
+        )
 
     def named(self, values: Sequence[Any]) -> dict[str, Any]:
         """The keywords with these values of the leaves."""
@@ -237,6 +247,12 @@ class Call:
                 out = self.opaque.run(self, self.arguments(self.given))
         except StaleDualError as error:
             raise closure(self.name) from error
+        if self.level.recorder is not None:  # the way back comes later
+            made: dict[int, Any] = {}
+            self.trees = [
+                Constant(snapshot(tree.value, made)) if isinstance(tree, Constant) else tree for tree in self.trees
+            ]
+            self.kwargs = {key: snapshot(value, made) for key, value in self.kwargs.items()}
         found = self.taken(out)
         self.own_leaves = len(found)
         self.out_leaves = self.out_leaves + [self.leaves[k] for k in self.written]
@@ -309,8 +325,8 @@ def apply(opaque: Opaque, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Call a function with a derivative of its own while derivatives are taken."""
     call = Call(opaque, args, kwargs)
     if call.level is None:
-        return opaque.plain(args, kwargs)
-    if _numbers(call.keywords) and any(call.active[k] for k in _numbers(call.keywords)):
+        return opaque.plain(call.originals_of(args), call.kwargs)
+    if _core.activity([call.values[k] for k in _numbers(call.keywords)]) == 2:
         raise ArgumentTypeError(
             f"expected {call.name} to get what is differentiated by position; got it by keyword"
             f"{_core.user_location()}. Pass it by position"
@@ -370,6 +386,25 @@ def _shifted(tree: Tree, numbers: Any) -> Tree:
     if not isinstance(tree, Branch):
         return tree
     return dataclasses.replace(tree, children=tuple([_shifted(child, numbers) for child in tree.children]))
+
+
+def _kept(value: Any) -> Any:
+    value = _core.constants(value)
+    return value.copy() if isinstance(value, np.ndarray) and not _core.is_dual(value) else value
+
+
+def _made_inside(value: Any, met: set[int]) -> bool:
+    """Whether a structure without active parts holds arrays that were made where a derivative is taken."""
+    if _core.is_dual(value):
+        return True
+    if isinstance(value, ITEMS):
+        parts = value.values() if isinstance(value, dict) else value
+    else:
+        parts = (fields_of(value) or {}).values()
+    if not parts or id(value) in met:
+        return False
+    met.add(id(value))
+    return any(_made_inside(part, met) for part in parts)
 
 
 def _has_record(tree: Tree) -> bool:
