@@ -252,3 +252,21 @@ def test_methods_keep_their_object_and_what_it_counts(mode):
     found = ndual.grad(lambda x: np.sum(solver.step(x)) + np.sum(solver.step(3 * x)), mode=mode)(X)  # x² + 18 x²
     np.testing.assert_allclose(found, 38 * X)
     assert solver.calls == (2 if mode == "reverse" else solver.calls) >= 2
+
+
+@pytest.mark.parametrize("outer", MODES)
+@both_modes
+def test_keywords_made_inside_nested_derivatives(mode, outer):
+    f = ndual.custom_rule(
+        lambda x, *, k, s=None: x * k if s is None else x * k * s.weights,
+        vjp=lambda y, p, w, k, s=None: (w * k if s is None else w * k * s.weights,),
+    )
+
+    def loss(x):
+        y = f(x * x, k=np.full(2, 2.0))  # 2 x²
+        return np.sum(f(y * x, k=np.ones(2), s=Settings(1.0, np.full(2, 3.0)))) + np.sum(
+            f(np.ones(2), k=np.ones(2)) * x
+        )
+
+    hessian = ndual.jacobian(ndual.grad(loss, mode=mode), mode=outer)(X)
+    np.testing.assert_allclose(hessian, np.diag(36 * X))

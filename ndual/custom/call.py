@@ -326,7 +326,7 @@ def apply(opaque: Opaque, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     call = Call(opaque, args, kwargs)
     if call.level is None:
         return opaque.plain(call.originals_of(args), call.kwargs)
-    if _core.activity([call.values[k] for k in _numbers(call.keywords)]) == 2:
+    if _core.activity([_core.constants(call.values[k], True) for k in _numbers(call.keywords)]) == 2:
         raise ArgumentTypeError(
             f"expected {call.name} to get what is differentiated by position; got it by keyword"
             f"{_core.user_location()}. Pass it by position"
@@ -389,7 +389,7 @@ def _shifted(tree: Tree, numbers: Any) -> Tree:
 
 
 def _kept(value: Any) -> Any:
-    value = _core.constants(value)
+    value = _core.constants(value, True)
     return value.copy() if isinstance(value, np.ndarray) and not _core.is_dual(value) else value
 
 
