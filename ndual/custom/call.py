@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import zlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -280,13 +281,13 @@ class Call:
     def unchanged(self, values: Sequence[Any], what: str = "") -> Iterator[None]:
         """See that code leaves arguments as they are, the memory of the caller; what it changed is restored."""
         cells = [(k, _core.bottom(value)) for k, value in enumerate(values) if k not in self.written]
-        before = [(k, part, part.tobytes()) for k, part in cells if isinstance(part, np.ndarray)]
+        before = [(k, part, _content(part)) for k, part in cells if isinstance(part, np.ndarray)]
         yield
         for k, part, content in before:
             now = _core.bottom(values[k])  # a dual may have moved to other memory as it was written to
-            if now.tobytes() == content:
+            if _content(now) == content:
                 continue
-            if part is now and part.flags.writeable:
+            if part is now and part.flags.writeable and isinstance(content, bytes):
                 part[...] = np.frombuffer(content, part.dtype).reshape(part.shape)
             raise AliasError(
                 f"{self.leaves[k].name}: expected {what or self.name} to leave it as it is; got another content"
@@ -386,6 +387,14 @@ def _shifted(tree: Tree, numbers: Any) -> Tree:
     if not isinstance(tree, Branch):
         return tree
     return dataclasses.replace(tree, children=tuple([_shifted(child, numbers) for child in tree.children]))
+
+
+def _content(array: Any) -> bytes | int:
+    """What an array holds; of a large one a checksum, which is read at 3 GB/s where copies take five times as long."""
+    if array.nbytes <= 65536:
+        return bytes(array.tobytes())
+    whole = array if array.flags.c_contiguous else array.T if array.flags.f_contiguous else np.ascontiguousarray(array)
+    return zlib.adler32(whole.reshape(-1).view(np.uint8))
 
 
 def _kept(value: Any) -> Any:
