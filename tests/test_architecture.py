@@ -47,7 +47,7 @@ ROOMS = {
     "trace": {"errors", "_core", "outputs", "plan"},
     "testing": {"errors", "_core", "config", "frontend", "rules", "api", "jacobians", "reverse"},
     "recompute": {"errors", "_core", "outputs", "plan", "reverse"},
-    "custom": {"errors", "_core", "frontend", "rules", "structure", "outputs", "plan", "pullback", "api"},
+    "custom": {"errors", "_core", "frontend", "objects", "rules", "structure", "outputs", "plan", "pullback", "api"},
     "interop": {"errors", "custom", "outputs", "pullback"},
     "numpy": {"frontend"},
     "scipy": {"errors", "_core", "config", "structure", "outputs", "chunk", "plan", "api", "prepare", "second"},

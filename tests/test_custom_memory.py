@@ -1,5 +1,7 @@
 """Whose memory is whose: what functions with rules return, keep, and must not write into. Values are analytic."""
 
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 
@@ -160,3 +162,126 @@ def test_what_is_transposed_must_be_linear(rule, mode):
     f = ndual.custom_rule(lambda x: x * 1, **rule)
     with pytest.raises(ndual.RuleError, match="linear function"):
         ndual.grad(lambda x: np.sum(f(x)), mode=mode)(X)
+
+
+@dataclass
+class Settings:
+    rate: float
+    weights: object
+
+
+def memory(a):
+    """What compiled code takes."""
+    if type(a) not in (np.ndarray, np.float64, float):
+        raise TypeError(f"expected plain memory; got {type(a)}")
+    return np.asarray(a)
+
+
+def weighted(x, settings, *, scale=1.0):
+    return memory(x) * memory(settings.weights) * settings.rate * memory(scale)
+
+
+def weighted_complex(x, settings, *, scale=1.0):
+    return x * memory(settings.weights) * settings.rate * scale
+
+
+def augmented_weights(x, settings, *, scale=1.0):
+    return weighted(x, settings, scale=scale), (settings, scale)
+
+
+def reverse_weights(tape, w, dx, settings):
+    if dx is not None:
+        dx += w * tape[0].weights * tape[0].rate * tape[1]
+
+
+OF_OBJECTS = {
+    "vjp": ndual.custom_rule(weighted, vjp=lambda y, p, w, scale=1.0: (w * p[1].weights * p[1].rate * scale, None)),
+    "jvp": ndual.custom_rule(weighted, jvp=lambda y, p, t, scale=1.0: t[0] * p[1].weights * p[1].rate * scale),
+    "split": ndual.custom_rule(weighted, augmented=augmented_weights, reverse=reverse_weights),
+    "finite differences": ndual.differentiate_with(weighted, "finite_differences"),
+    "complex step": ndual.differentiate_with(weighted_complex, "complex_step"),
+}
+of_objects = pytest.mark.parametrize("f", OF_OBJECTS.values(), ids=OF_OBJECTS)
+
+
+@both_modes
+@of_objects
+def test_objects_with_arrays_that_were_made_inside(f, mode):
+    def loss(x):
+        settings = Settings(2.0, np.full(2, 3.0))
+        constant = f(np.ones(2), settings)  # 6
+        return np.sum(f(x * x, settings, scale=np.full(2, 2.0))) + np.sum(constant * x)  # 12 x² + 6 x
+
+    np.testing.assert_allclose(ndual.grad(loss, mode=mode)(X), 24 * X + 6, rtol=1e-8)
+    assert ndual.nondiff(lambda s: float(memory(s.weights)[0]))(Settings(1.0, X)) == 1.0
+    constant = ndual.nondiff(lambda s: float(memory(s.weights)[0]))
+    assert ndual.grad(lambda x: x * constant(Settings(1.0, np.full(2, 3.0))), mode=mode)(2.0) == 3.0
+
+
+@both_modes
+@of_objects
+def test_objects_and_keywords_that_change_before_the_way_back(f, mode):
+    settings, scale = Settings(2.0, np.ones(2)), np.ones(2)
+
+    def loss(x):
+        settings.rate, settings.weights[:], scale[:] = 2.0, 3.0, 1.0
+        y = f(x, settings, scale=scale)  # 6 x
+        settings.rate, scale[:] = 5.0, 2.0
+        z = f(x * y, settings, scale=scale)  # 30 x y = 180 x²
+        settings.weights[:] = 7.0
+        scale[:] = 11.0
+        return np.sum(y * z)  # 1080 x³
+
+    np.testing.assert_allclose(ndual.grad(loss, mode=mode)(X), 3240 * X**2, rtol=1e-8)
+
+
+@both_modes
+def test_methods_keep_their_object_and_what_it_counts(mode):
+    class Solver:
+        def __init__(self):
+            self.calls, self.me, self.work = 0, self, np.zeros(2)
+
+        def step(self, x):
+            self.calls += 1
+            self.work[:] = x
+            return self.calls * x**2
+
+        step = ndual.custom_rule(step, vjp=lambda y, p, w: (None, w * 2 * p[0].me.calls * p[0].work))
+
+    solver = Solver()
+    found = ndual.grad(lambda x: np.sum(solver.step(x)) + np.sum(solver.step(3 * x)), mode=mode)(X)  # x² + 18 x²
+    np.testing.assert_allclose(found, 38 * X)
+    assert solver.calls == (2 if mode == "reverse" else solver.calls) >= 2
+
+
+@pytest.mark.parametrize("outer", MODES)
+@both_modes
+def test_keywords_made_inside_nested_derivatives(mode, outer):
+    f = ndual.custom_rule(
+        lambda x, *, k, s=None: x * k if s is None else x * k * s.weights,
+        vjp=lambda y, p, w, k, s=None: (w * k if s is None else w * k * s.weights,),
+    )
+
+    def loss(x):
+        y = f(x * x, k=np.full(2, 2.0))  # 2 x²
+        return np.sum(f(y * x, k=np.ones(2), s=Settings(1.0, np.full(2, 3.0)))) + np.sum(
+            f(np.ones(2), k=np.ones(2)) * x
+        )
+
+    hessian = ndual.jacobian(ndual.grad(loss, mode=mode), mode=outer)(X)
+    np.testing.assert_allclose(hessian, np.diag(36 * X))
+
+
+@both_modes
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_large_arguments_are_watched_too(mode, order):
+    def sorts(x):
+        x.sort(axis=0)
+        return x * 2
+
+    x = np.array(np.arange(10000.0)[::-1].reshape(100, 100), order=order)
+    f = ndual.custom_rule(sorts, vjp=lambda y, p, w: (2 * w,))
+    with pytest.raises(ndual.AliasError, match="to leave it as it is"):
+        ndual.grad(lambda x: np.sum(f(x * 1)), mode=mode)(x)
+    good = ndual.custom_rule(lambda x: x * 2, vjp=lambda y, p, w: (2 * w,))
+    assert np.all(ndual.grad(lambda x: np.sum(good(x * 1)) + np.sum(good(x[::2, ::2])), mode=mode)(x) >= 2.0)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import zlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -16,6 +17,7 @@ import numpy as np
 from ndual import _core
 from ndual._core import forward
 from ndual._core.nested import Formula
+from ndual.custom.snapshot import snapshot
 from ndual.errors import (
     AliasError,
     ArgumentTypeError,
@@ -25,6 +27,7 @@ from ndual.errors import (
     StaleDualError,
     UnsupportedDtype,
 )
+from ndual.objects import ITEMS, fields_of
 from ndual.pullback import leaf_parts, one_lane
 from ndual.rules.registry import Structured
 from ndual.structure import ARRAY, Branch, Constant, Flat, Leaf, Record, Tree, leaf_of, rebuild, rebuild_gradient
@@ -74,6 +77,8 @@ class Call:
         self.trees = [self._take(arg, f"argument {i} of {self.name}") for i, arg in enumerate(args)]
         hidden = self._take(kwargs, f"keywords of {self.name}") if kwargs else Constant(None)
         self.keywords: Tree = hidden
+        # Keywords are no operands, which would be kept as they are now.
+        self.kwargs = self.named([_kept(value) for value in self.values])
         self.active = [_core.is_dual(value) for value in self.values]
         self.given: list[Any] = []
         self.written, self.originals = self._overwritten(args)
@@ -92,7 +97,7 @@ class Call:
             if _core.is_dual(value):
                 raise
             return Constant(value)
-        if tree != 0 and not any(map(_core.is_dual, values)) and _has_record(tree):
+        if tree != 0 and not any(map(_core.is_dual, values)) and _has_record(tree) and not _made_inside(value, set()):
             return Constant(value)
         numbers = []
         for leaf, part in zip(leaves, values, strict=True):
@@ -137,6 +142,12 @@ class Call:
     def arguments(self, values: Sequence[Any]) -> tuple[Any, ...]:
         """The arguments with these values of the leaves."""
         return tuple(rebuild(tree, values) for tree in self.trees)
+
+    def originals_of(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The arguments as they were given, and copies of objects that hold arrays which a derivative had made."""
+        return tuple(
+            rebuild(tree, self.values) if _has_record(tree) else arg for tree, arg in zip(self.trees, args, strict=True)
+        )
 
     def named(self, values: Sequence[Any]) -> dict[str, Any]:
         """The keywords with these values of the leaves."""
@@ -237,6 +248,12 @@ class Call:
                 out = self.opaque.run(self, self.arguments(self.given))
         except StaleDualError as error:
             raise closure(self.name) from error
+        if self.level.recorder is not None:  # the way back comes later
+            made: dict[int, Any] = {}
+            self.trees = [
+                Constant(snapshot(tree.value, made)) if isinstance(tree, Constant) else tree for tree in self.trees
+            ]
+            self.kwargs = {key: snapshot(value, made) for key, value in self.kwargs.items()}
         found = self.taken(out)
         self.own_leaves = len(found)
         self.out_leaves = self.out_leaves + [self.leaves[k] for k in self.written]
@@ -264,13 +281,13 @@ class Call:
     def unchanged(self, values: Sequence[Any], what: str = "") -> Iterator[None]:
         """See that code leaves arguments as they are, the memory of the caller; what it changed is restored."""
         cells = [(k, _core.bottom(value)) for k, value in enumerate(values) if k not in self.written]
-        before = [(k, part, part.tobytes()) for k, part in cells if isinstance(part, np.ndarray)]
+        before = [(k, part, _content(part)) for k, part in cells if isinstance(part, np.ndarray)]
         yield
         for k, part, content in before:
             now = _core.bottom(values[k])  # a dual may have moved to other memory as it was written to
-            if now.tobytes() == content:
+            if _content(now) == content:
                 continue
-            if part is now and part.flags.writeable:
+            if part is now and part.flags.writeable and isinstance(content, bytes):
                 part[...] = np.frombuffer(content, part.dtype).reshape(part.shape)
             raise AliasError(
                 f"{self.leaves[k].name}: expected {what or self.name} to leave it as it is; got another content"
@@ -309,8 +326,8 @@ def apply(opaque: Opaque, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Call a function with a derivative of its own while derivatives are taken."""
     call = Call(opaque, args, kwargs)
     if call.level is None:
-        return opaque.plain(args, kwargs)
-    if _numbers(call.keywords) and any(call.active[k] for k in _numbers(call.keywords)):
+        return opaque.plain(call.originals_of(args), call.kwargs)
+    if _core.activity([_core.constants(call.values[k], True) for k in _numbers(call.keywords)]) == 2:
         raise ArgumentTypeError(
             f"expected {call.name} to get what is differentiated by position; got it by keyword"
             f"{_core.user_location()}. Pass it by position"
@@ -370,6 +387,33 @@ def _shifted(tree: Tree, numbers: Any) -> Tree:
     if not isinstance(tree, Branch):
         return tree
     return dataclasses.replace(tree, children=tuple([_shifted(child, numbers) for child in tree.children]))
+
+
+def _content(array: Any) -> bytes | int:
+    """What an array holds; of a large one a checksum, at 3 GB/s and without memory."""
+    if array.nbytes <= 65536:
+        return bytes(array.tobytes())
+    whole = array if array.flags.c_contiguous else array.T if array.flags.f_contiguous else np.ascontiguousarray(array)
+    return zlib.crc32(whole.reshape(-1).view(np.uint8))
+
+
+def _kept(value: Any) -> Any:
+    value = _core.constants(value, True)
+    return value.copy() if isinstance(value, np.ndarray) and not _core.is_dual(value) else value
+
+
+def _made_inside(value: Any, met: set[int]) -> bool:
+    """Whether a structure without active parts holds arrays that were made where a derivative is taken."""
+    if _core.is_dual(value):
+        return True
+    if isinstance(value, ITEMS):
+        parts = value.values() if isinstance(value, dict) else value
+    else:
+        parts = (fields_of(value) or {}).values()
+    if not parts or id(value) in met:
+        return False
+    met.add(id(value))
+    return any(_made_inside(part, met) for part in parts)
 
 
 def _has_record(tree: Tree) -> bool:

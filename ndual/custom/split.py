@@ -13,6 +13,7 @@ import numpy as np
 
 from ndual import _core
 from ndual.custom.call import Call, Opaque
+from ndual.custom.snapshot import snapshot
 from ndual.custom.transpose import transposed
 from ndual.errors import RuleError
 from ndual.pullback import vjp
@@ -170,7 +171,7 @@ def held(tape: Any, given: Sequence[Any], written: Sequence[int]) -> Any:
     if type(tape) is dict:
         return {key: held(part, given, written) for key, part in tape.items()}
     if not isinstance(tape, np.ndarray):
-        return tape
+        return snapshot(tape)
     for k, leaf in enumerate(given):
         if tape is leaf:
             return tape.copy() if k in written else Kept(k)
