@@ -124,11 +124,10 @@ class ReverseRun(TapeRun):
         """Every cotangent of one output, swept back: ``(dof, *value.shape)``."""
         cells = _core.bottom(value)
         shape, dtype = np.shape(cells), np.result_type(cells)
-        storage = _core.storage_for(cells)
         units = (1.0, 1.0j) if dtype.kind == "c" and not self.holomorphic else (1.0,)
         if not shape and len(units) == 1:
             return self._row(tape, out, dtype.type(1), leaves)
-        rows: Any = (np if storage is None else storage).empty((math.prod(shape), self.dof), dtype)
+        rows: Any = None
         found = []
         for k in progress(math.prod(shape)):
             row: Any = None
@@ -139,10 +138,14 @@ class ReverseRun(TapeRun):
                 row = g if row is None else row + unit * g
             if _core.is_dual(row):
                 found.append(row)
-            else:
-                rows[k] = row
+                continue
+            if rows is None:  # where the arguments lie
+                rows = (_core.storage_for(row) or np).empty((math.prod(shape), self.dof), dtype)
+            rows[k] = row
         if found:
             rows = np.stack(found)
+        elif rows is None:
+            rows = (_core.storage_for(cells) or np).empty((0, self.dof), dtype)
         return np.moveaxis(rows.reshape((*shape, self.dof)), -1, 0)
 
     def _row(self, tape: Tape, out: Any, w: Any, leaves: list[Any]) -> Any:

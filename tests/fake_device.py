@@ -36,6 +36,9 @@ class Device:
     def __float__(self):
         return float(self._hidden)
 
+    def __complex__(self):
+        return complex(self._hidden)
+
     def __int__(self):
         return int(self._hidden)
 
@@ -82,7 +85,7 @@ def _operator(name):
 
 OPERATORS = (
     "add sub mul truediv floordiv mod pow matmul radd rsub rmul rtruediv rfloordiv rmod rpow rmatmul iadd isub imul "
-    "itruediv neg pos abs invert and or lt le gt ge eq ne"
+    "itruediv neg pos abs invert and or xor rand ror rxor lt le gt ge eq ne"
 )
 for _name in OPERATORS.split():
     setattr(Device, f"__{_name}__", _operator(f"__{_name}__"))

@@ -12,7 +12,7 @@ cdef class Cells:
     cdef list deeper
 
     def __cinit__(self, obj):
-        self.value = np.asarray(plain_value(obj, False) if is_dual_object(obj) else obj)
+        self.value = np.asarray(to_host(plain_value(obj, False) if is_dual_object(obj) else obj))
         self.deeper = []
         if type(obj) is NDualArray:
             self.take(<NDualArray>obj, True)
@@ -22,8 +22,10 @@ cdef class Cells:
         if x.buf.level.recorder is None and not inert(x):
             if x.device_v is None:
                 t = lanes_of(x)
+            elif on_device(x):
+                t = x.storage_.host(device_lanes(x))
             elif type(x.device_t) is NDualArray:
-                t = plain_value(x.device_t, False)
+                t = to_host(plain_value(x.device_t, False))
                 self.take(<NDualArray>x.device_t, False)
         if type(x.device_v) is NDualArray:
             self.take(<NDualArray>x.device_v, False)

@@ -126,6 +126,27 @@ cdef NDualArray device_untraced(object value, object storage, Level level):
     return x
 
 
+class Addresses:
+    """The cells of an array on a device as NumPy compares those of its own; they are never read."""
+
+    def __init__(self, value, storage):
+        self.__array_interface__ = {
+            "version": 3, "typestr": value.dtype.str, "shape": value.shape, "strides": value.strides,
+            "data": (storage.address(value), True),
+        }
+
+
+cdef bint device_sharing(object a, object b) except -1:
+    """Whether two arrays lie on a device and have a cell in common."""
+    cdef object storage = storage_of(a)
+    if storage is None or not storage.owns(b):
+        return False
+    if a is b:
+        return True
+    return a.size > 0 and b.size > 0 and np.may_share_memory(
+        np.asarray(Addresses(a, storage)), np.asarray(Addresses(b, storage)), max_work=10000)
+
+
 cdef bint in_device_memory(NDualArray x, object value) except -1:
     """Whether an array is a view of the memory of x on its device."""
     cdef Py_ssize_t at
@@ -163,7 +184,7 @@ cdef object device_lanes(NDualArray x):
             buf.one = buf.towner.nbytes
         x.device_t = x.storage_.mirror(
             buf.towner, x.voff, (buf.level.width, *shape_of(x)),
-            (buf.towner.shape[1] * x.itemsize_, *[x.vs[i] for i in range(x.ndim_)]), dtype,
+            (buf.towner.strides[0], *[x.vs[i] for i in range(x.ndim_)]), dtype,
         )
     return x.device_t
 
@@ -355,6 +376,8 @@ cdef int device_setitem(NDualArray x, object index, object value) except -1:
     index = tuple([plain(entry) for entry in index])
     if type(x.device_v) is NDualArray:
         return nested_setitem(x, index, value)
+    if x.buf.vowner is SHARED:
+        raise shared_arguments()
     if x.buf.borrowed:
         raise NdualError(
             f"expected no write into an argument on a device; got one that was not foreseen{where()}. "

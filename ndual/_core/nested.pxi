@@ -269,7 +269,13 @@ cdef object borrow_nested(object value, object tangent, Level level):
     cdef NDualArray v
     cdef object t
     if is_scalar(value) or np.ndim(value) == 0:
-        t = tangent if is_dual_object(tangent) else np.array(tangent, value.dtype if hasattr(value, "dtype") else None)
+        storage = storage_for(tangent)
+        if storage is not None:
+            t = storage.copy(tangent).astype(value.dtype, copy=False)
+            value = value if is_dual_object(value) else storage.copy(storage.take(value))
+        else:
+            t = tangent if is_dual_object(tangent) else \
+                np.array(tangent, value.dtype if hasattr(value, "dtype") else None)
         return unbox(adopt_nested(value, t, level, None, -1))
     if type(value) is NDualArray:
         check_level((<NDualArray>value).buf.level)
@@ -294,16 +300,20 @@ cdef object lift_nested(run_leaf* leaf, object value, object tangent, Level leve
     return borrow_nested(value, tangent, level)
 
 
+cdef bint sharing(object a, object b) except -1:
+    return same_memory(a, b) and np.may_share_memory(plain_value(a, False), plain_value(b, False))
+
+
 cdef int mark_shared(list inputs, list given) except -1:
-    """Have the first write into an argument raise if another argument was a view of the same outer array."""
+    """Have the first write into an argument raise if another one was a view of the same outer or device array."""
     cdef Buffer memory
     cdef Py_ssize_t i, j
     for i in range(len(given)):
-        if type(given[i]) is not NDualArray or inputs[i] is given[i]:
+        if type(inputs[i]) is not NDualArray or inputs[i] is given[i]:
             continue
         for j in range(len(given)):
-            if j != i and same_memory(given[i], given[j]) \
-                    and np.may_share_memory(plain_value(given[i], False), plain_value(given[j], False)):
+            if j != i and (sharing(given[i], given[j]) if type(given[i]) is NDualArray
+                           else _storages and device_sharing(given[i], given[j])):
                 memory = deepest(<NDualArray>inputs[i]).buf
                 memory.borrowed = True
                 memory.vowner = SHARED

@@ -326,7 +326,7 @@ def lift_traced(value, Level level not None, bint writes=True):
     if not isinstance(value, (np.ndarray, np.generic, float, int, complex)):
         storage = storage_of(value)
         if storage is not None:
-            x = device_untraced(storage.copy(value) if writes else value, storage, level)
+            x = device_untraced(storage.copy(value) if writes or level.recorder.owns else value, storage, level)
             x.buf.borrowed = not writes
             x.buf.traced = True
             return x

@@ -217,7 +217,7 @@ cdef class Run:
                     if self.constant_arrays and self.guard.writes:
                         self.lift_constants(inputs, level)
                     level.inputs = inputs
-                    if level.outer is not None:
+                    if level.outer is not None or _storages:
                         mark_shared(inputs, given)
                     shut(held)
                     try:
@@ -316,7 +316,7 @@ cdef class Run:
                 if self.constant_arrays and self.guard.writes:
                     self.lift_constants(inputs, level)
                 level.inputs = inputs
-                if level.outer is not None:
+                if level.outer is not None or _storages:
                     mark_shared(inputs, given)
                 shut(held)
                 try:
@@ -362,7 +362,7 @@ cdef class Run:
         recorder.writes = self.guard.writes
         try:
             inputs = self.admit(primals)
-            given = inputs if nd_tls.top == NULL else inputs[:]
+            given = inputs if nd_tls.top == NULL and not _storages else inputs[:]
             held = self.own_names(inputs) if self.arrays else None
             sites = self.guard.places()
             if sites is not None:
@@ -377,7 +377,7 @@ cdef class Run:
                     if self.constant_arrays and self.guard.writes:
                         self.lift_constants(inputs, level)
                     level.inputs = inputs
-                    if level.outer is not None:
+                    if level.outer is not None or _storages:
                         mark_shared(inputs, given)
                     shut(held)
                     try:

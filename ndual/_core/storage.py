@@ -161,8 +161,8 @@ class Storage:
         conj_w = self.xp.conj(w)
         found = None
         for unit in (1.0, 1j) if kinds[0] == "c" else (1.0,):
-            ones = self.xp.full((1, *value.shape), unit, f"{kinds[0]}{x[i].dtype.itemsize}")
-            term = self._term(row, i, x, y, ones)
+            ones = self.xp.full_like(value, unit, dtype=f"{kinds[0]}{x[i].dtype.itemsize}")  # where the value lies
+            term = self._term(row, i, x, y, ones[None])
             if term is None:
                 return None
             share = unit * self.strong_product(term[0], conj_w).real

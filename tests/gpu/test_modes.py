@@ -69,6 +69,14 @@ def summand(x):
     return np.sum(d) + np.sum((a + b) * x)
 
 
+def real_parts(x):
+    """A view of the real parts has half the cells of the lanes that it is a view of."""
+    z = x + 1j * x**2
+    z.real *= 2
+    z.imag[0] = x[1]
+    return np.sum(abs(z * z) ** 2)
+
+
 FUNCTIONS = {
     "sin": lambda x: np.sum(np.sin(x)),
     "chain": lambda x: np.sum(np.sin(np.cos(np.exp(x)))),
@@ -97,6 +105,9 @@ FUNCTIONS = {
     "buffer": buffer,
     "added_at": added_at,
     "summand": summand,
+    "clip": lambda x: np.sum(np.clip(x, 0.5, 1.5) ** 2),
+    "complex": lambda x: np.sum(np.real(np.conj(x + 1j * x[::-1]) @ (x + 2j * x).T) ** 2),
+    "real_parts": real_parts,
 }
 
 
@@ -115,6 +126,10 @@ def test_gradients(memory, name, mode):
     np.testing.assert_array_equal(memory.host(given), X)
 
 
+def real_parts_of_a_row(x):
+    return real_parts(np.stack([x, x * x]))
+
+
 SECOND = {
     "sin": lambda x: np.sum(np.sin(x) * x),
     "prod": np.prod,
@@ -128,6 +143,9 @@ SECOND = {
     "buffer": buffer,
     "where": lambda x: np.sum(np.where(x > 0.6, x**3, x)),
     "solve": lambda x: np.sum(np.linalg.solve(np.outer(x, x) + np.diag(x + 1), x)),
+    "fft": lambda x: np.sum(abs(np.fft.fft(x)) ** 2 * x) + np.sum(np.real(np.fft.ifft(np.fft.fft(x) ** 2)) * x),
+    "real_parts": real_parts_of_a_row,
+    "cholesky": lambda x: np.sum(np.linalg.cholesky(np.outer(x, x) + np.diag(x + 1)) ** 3),
 }
 
 
@@ -139,9 +157,18 @@ def test_hessians(memory, name, mode):
     np.testing.assert_allclose(memory.host(found), ndual.hessian(f)(V), rtol=1e-10, atol=1e-12)
 
 
-def test_gradient_of_a_gradient(memory):
+OUTER = {
+    "logsumexp": SECOND["logsumexp"],
+    "cholesky": SECOND["cholesky"],
+    "recurrence": lambda x: x[0] * x[1] + x[2] * (x[0] * x[1]) ** 2,
+}
+
+
+@pytest.mark.parametrize("mode", ["forward", "reverse"])
+@pytest.mark.parametrize("name", OUTER)
+def test_gradient_of_a_gradient(memory, name, mode):
     def outer(x):
-        return np.sum(ndual.grad(SECOND["logsumexp"], mode="reverse")(x) ** 2)
+        return np.sum(ndual.grad(OUTER[name], mode=mode)(x) ** 2)
 
     found = ndual.grad(outer, mode="reverse")(memory.array(V))
     np.testing.assert_allclose(memory.host(found), ndual.grad(outer)(V), rtol=1e-12)
@@ -200,3 +227,45 @@ def test_dtypes(memory, dtype, mode):
     assert found.dtype == dtype
     reference = ndual.grad(lambda x: np.sum(abs(x * x + np.exp(x))), mode=mode)(x)
     np.testing.assert_allclose(memory.host(found), reference, rtol=1e-12 if dtype in ("f8", "c16") else 1e-5)
+
+
+@pytest.mark.parametrize("mode", ["forward", "reverse"])
+@pytest.mark.parametrize("part", [slice(None), slice(None, None, -1)])
+def test_arguments_that_share_memory_are_not_written_to(memory, mode, part):
+    def f(x, y):
+        x[0] *= 2
+        return np.sum(x * y)
+
+    x = memory.array(X)
+    gradient = ndual.grad(f, argnums=(0, 1), mode=mode)
+    with pytest.raises(ndual.AliasError, match="share no memory"):
+        gradient(x, x[part])
+    apart = gradient(x[:1], x[1:2])
+    np.testing.assert_array_equal(memory.host(apart[0]), 2 * X[1:2])
+
+
+def test_what_a_pullback_remembers_is_its_own(memory):
+    x = memory.array(X)
+    _, pullback = ndual.vjp(lambda x: x * x, x)
+    _, pushforward = ndual.linearize(lambda x: x * x, x)
+    x[0] = 99.0
+    ones = memory.array(np.ones_like(X))
+    np.testing.assert_array_equal(memory.host(pullback(ones)[0]), 2 * X)
+    np.testing.assert_array_equal(memory.host(pushforward(ones)), 2 * X)
+
+
+@pytest.mark.parametrize("mode", ["forward", "reverse"])
+def test_a_look_at_every_operation(memory, mode):
+    with ndual.config(debug=True):
+        found = ndual.grad(FUNCTIONS["row_of_row"], mode=mode)(memory.array(X))
+        np.testing.assert_allclose(memory.host(found), ndual.grad(FUNCTIONS["row_of_row"])(X))
+        with pytest.raises(ndual.NotANumberError, match="value of log"), np.errstate(all="ignore"):
+            ndual.grad(lambda x: np.sum(np.log(x)), mode=mode)(memory.array(-X))
+
+
+@pytest.mark.parametrize("mode", ["forward", "reverse"])
+def test_numbers_on_a_device_and_on_the_host(memory, mode):
+    found = ndual.hessian(lambda x: np.sin(x) * x, mode=mode)(memory.array(1.5))
+    np.testing.assert_allclose(memory.host(found), 2 * np.cos(1.5) - 1.5 * np.sin(1.5))
+    c = memory.array(X)
+    np.testing.assert_allclose(memory.host(ndual.jacobian(lambda t: c * t * t, mode=mode)(1.5)), 3 * X)
