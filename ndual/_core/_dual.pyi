@@ -1,7 +1,4 @@
-"""Types of the forward core. What a dual operation returns is `Any`: an array, a scalar or, of a size-one view, either.
-
-Annotations say what the code expects; what user code may pass for a dual is decided by NumPy's protocols.
-"""
+"""Types of the forward core. What a dual operation returns is `Any`: an array, a scalar, or of one cell either."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NoReturn, Self, final, type_check_only
@@ -18,6 +15,8 @@ ARRAY_OF: dict[str, str]
 @disjoint_base
 class Recorder:
     """What the core tells of the operations of a level that records, each after its value is known."""
+
+    owns: bool
 
 @disjoint_base
 class Level:

@@ -394,7 +394,8 @@ def _content(array: Any) -> bytes | int:
     if array.nbytes <= 65536:
         return bytes(array.tobytes())
     whole = array if array.flags.c_contiguous else array.T if array.flags.f_contiguous else np.ascontiguousarray(array)
-    return zlib.crc32(whole.reshape(-1).view(np.uint8))
+    cells: Any = whole.reshape(-1).view(np.uint8)
+    return zlib.crc32(cells)
 
 
 def _kept(value: Any) -> Any:
