@@ -24,6 +24,7 @@ from ndual.errors import (
 from ndual.frontend.dispatch import install as _install
 from ndual.frontend.lift import lift
 from ndual.jacobians import derivative, jacfwd, jacobian, jacrev
+from ndual.lifted import Lifted, lift_value, primal, tangent, zero_lifted
 from ndual.prepare import prepare_derivative, prepare_gradient, prepare_jacobian
 from ndual.products import prepare_hvp, prepare_vjp
 from ndual.pullback import linearize, vjp
@@ -41,6 +42,7 @@ __all__ = [
     "CacheMismatchError",
     "ConstantOutputWarning",
     "DerivativeLostError",
+    "Lifted",
     "NdualError",
     "NoRuleError",
     "NotANumberError",
@@ -67,6 +69,7 @@ __all__ = [
     "jacrev",
     "jvp",
     "lift",
+    "lift_value",
     "linearize",
     "nondiff",
     "prepare_derivative",
@@ -75,9 +78,12 @@ __all__ = [
     "prepare_hvp",
     "prepare_jacobian",
     "prepare_vjp",
+    "primal",
     "stop_gradient",
+    "tangent",
     "trace_table",
     "using",
     "value_and_grad",
     "vjp",
+    "zero_lifted",
 ]

@@ -28,6 +28,7 @@ ROOMS = {
     "outputs": {"errors", "_core", "objects", "structure"},
     "tangents": {"errors", "objects", "structure"},
     "layout": {"errors", "objects", "structure", "tangents"},
+    "lifted": {"errors", "_core", "structure", "tangents"},
     "checks": {"errors"},
     "chunk": {"errors", "_core", "config"},
     "plan": {"errors", "_core", "config", "frontend", "structure", "tangents", "layout", "outputs", "chunk", "rules"}
