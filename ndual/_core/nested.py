@@ -89,6 +89,11 @@ class NestedStorage(Storage):
             return lambda *args: call(_there(args, dotted, found), args, {})
         return found if isinstance(found, DISPATCHED) else lambda *args: call(found, args, {})
 
+    def full(self, shape: tuple[int, ...], number: Any, dtype: Any, beside: Any) -> Any:
+        """As :meth:`Storage.full`; below all levels may be a device."""
+        storage = _dual.storage_for(_dual.bottom(beside))
+        return (np if storage is None else storage.xp).full(shape, number, dtype)
+
     def partial(self, row: Any, i: int, x: tuple[Any, ...], y: Any) -> Any:
         """The partial of a real row by operand `i` as a dual of the level below."""
         return self.factor(row, self.form(row, "real", i), i, x, y)

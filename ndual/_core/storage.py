@@ -55,6 +55,10 @@ class Storage:
     def admit(self, array: Any, name: str) -> None:
         """Raise where an argument of a derivative cannot be worked with."""
 
+    def full(self, shape: tuple[int, ...], number: Any, dtype: Any, beside: Any) -> Any:
+        """Fresh memory holding one number, where the array `beside` lies."""
+        return self.xp.full(shape, number, dtype)
+
     def copy(self, array: Any) -> Any:
         """An array of its own memory, in C order."""
         return array.copy()
@@ -161,8 +165,8 @@ class Storage:
         conj_w = self.xp.conj(w)
         found = None
         for unit in (1.0, 1j) if kinds[0] == "c" else (1.0,):
-            ones = self.xp.full_like(value, unit, dtype=f"{kinds[0]}{x[i].dtype.itemsize}")  # where the value lies
-            term = self._term(row, i, x, y, ones[None])
+            ones = self.full((1, *value.shape), unit, f"{kinds[0]}{x[i].dtype.itemsize}", value)
+            term = self._term(row, i, x, y, ones)
             if term is None:
                 return None
             share = unit * self.strong_product(term[0], conj_w).real
