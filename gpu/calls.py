@@ -189,7 +189,7 @@ def _array(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     obj, *rest = args
     dtype = rest[0] if rest else kwargs.get("dtype")
     if isinstance(obj, list | tuple):
-        obj = cupy_stack([_array(function, (part,), {}) for part in obj])
+        obj = dispatch.dispatch(np.stack, ([_array(function, (part,), {}) for part in obj],), {})
     elif not _core.is_dual(obj):
         return function(obj, dtype)
     elif _core.storage_for(_core.bottom(obj)) is None:
@@ -197,11 +197,6 @@ def _array(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     elif function.__name__ == "array" and kwargs.get("copy", True):
         obj = obj.copy()
     return obj if dtype is None else obj.astype(dtype)
-
-
-def cupy_stack(parts: list[Any]) -> Any:
-    """Parts of one shape along a new first axis."""
-    return dispatch.dispatch(np.stack, (parts,), {})
 
 
 TAKES = frozenset({"array", "asarray", "asanyarray", "ascontiguousarray", "asfortranarray", "copy"})

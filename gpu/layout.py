@@ -9,29 +9,15 @@ import numpy as np
 
 from ndual.gpu.source import DIMS
 
-__all__ = ["Layout"]
+__all__ = ["layout"]
 
 
-class Layout:
-    """The cells of arrays that are broadcast to one shape.
+def layout(shape: tuple[int, ...], operands: list[Any]) -> np.ndarray:
+    """The struct ``nd_layout`` of the kernels for arrays that are broadcast to a shape, whose cells lie side by side.
 
-    Parameters
-    ----------
-    shape : tuple of int
-        That of the result, whose cells lie side by side.
-    operands : list
-        Arrays, and anything else for what has no strides.
-
-    Attributes
-    ----------
-    words : ndarray of one struct
-        They, as the struct ``nd_layout`` of the kernels: axes, their lengths, and the strides of each operand in cells.
+    It has the axes, their lengths, and the strides of each operand in cells; what has no strides has zeros.
     """
-
-    __slots__ = ("words",)
-
-    def __init__(self, shape: tuple[int, ...], operands: list[Any]) -> None:
-        self.words = struct(shape, [strides_over(shape, x) for x in operands])
+    return struct(shape, [strides_over(shape, x) for x in operands])
 
 
 def strides_over(shape: tuple[int, ...], x: Any) -> list[int]:

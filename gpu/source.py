@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
+from ndual.rules import registry
 from ndual.rules.expressions import names_of
 from ndual.rules.language import to_c
 
-__all__ = ["DIMS", "forward", "pullback", "reads", "shares"]
+__all__ = ["DIMS", "forward", "has_loop", "pullback", "reads", "shares"]
 
 DIMS = 8
 """The most axes of a strided launch, once those that lie side by side have become one."""
@@ -107,6 +110,12 @@ def texts(row: Any, ctype: str) -> tuple[str | None, tuple[str | None, ...]]:
     return found
 
 
+def has_loop(row: Any, char: str) -> bool:
+    """Whether the function of a row gives this type for it: NumPy's float_power gives float64 for float32."""
+    function = registry.lookup(row.serves[0])
+    return not isinstance(function, np.ufunc) or f"{char * row.nin}->{char}" in function.types
+
+
 def reads(row: Any, wanted: tuple[bool, ...]) -> tuple[bool, ...]:
     """Which of the operands, and whether the value, the wanted partials read."""
     found = _reads.get((row.name, wanted))
@@ -135,13 +144,23 @@ def shares(ctype: str, loads: int) -> tuple[int, int]:
     return BLOCK[ctype], BLOCK[ctype] * max(1, UNROLL[ctype] // (2 if loads >= HEAVY else 1))
 
 
-def _loop(name: str, body: str, parameters: list[str], arguments: list[str], ctype: str, loads: int = 0) -> str:
+def _kernel(
+    name: str, operands: int, parameters: list[str], lines: list[str], ctype: str, strided: bool, loads: int = 0
+) -> str:  # fmt: skip
+    """A kernel whose body is these lines, for one element `i`, over the places `at` of this many operands."""
+    if strided:
+        parameters = [*parameters, "nd_layout layout"]
+        lines = [f"nd_int at[{operands}];", f"nd_places(layout, {operands}, i, at);", *lines]
+    parameters = [*parameters, "nd_int n"]
+    of_body = ", ".join([*parameters, "nd_int i"]).replace("nd_layout layout", "const nd_layout &layout")
+    body = "\n    ".join([f"ND_BODY void element({of_body}) {{", *_together(lines, ctype)]) + "\n}\n"
     block, share = shares(ctype, loads)
-    unroll = share // block
-    return LOOP.format(
-        name=name, body=body, parameters=", ".join(parameters), arguments=", ".join(arguments), block=block,
-        unroll=unroll, last=block * (unroll - 1),
+    loop = LOOP.format(
+        name=name, body="element", parameters=", ".join(parameters),
+        arguments=", ".join([p.rpartition(" ")[2] for p in parameters]), block=block, unroll=share // block,
+        last=share - block,
     )  # fmt: skip
+    return HEAD.format(ctype=ctype, dims=DIMS, operands=operands) + body + loop
 
 
 def forward(row: Any, ctype: str, kinds: str, strided: bool, lanes: int) -> str | None:
@@ -158,7 +177,6 @@ def forward(row: Any, ctype: str, kinds: str, strided: bool, lanes: int) -> str 
     strided : bool
         Operands have strides of their own, 0 along what is broadcast; else all cells lie side by side. Those of results
         do always.
-
     lanes : int
         How many: what is loaded is known then, and comes first.
 
@@ -172,28 +190,13 @@ def forward(row: Any, ctype: str, kinds: str, strided: bool, lanes: int) -> str 
     active = [i for i in range(nin) if kinds[i] == "d"]
     if value is None or any(partials[i] is None for i in active):
         return None
-    parameters, arguments = [], []
+    parameters, lines = [], []
     for i, kind in enumerate(kinds):
-        if kind == "s":
-            parameters.append(f"T v{i}")
-            arguments.append(f"v{i}")
-        else:
-            parameters.append(f"const T *__restrict__ v{i}")
-            arguments.append(f"v{i}")
+        parameters.append(f"T v{i}" if kind == "s" else f"const T *__restrict__ v{i}")
         if kind == "d":
             parameters += [f"const T *__restrict__ t{i}", f"nd_int p{i}"]
-            arguments += [f"t{i}", f"p{i}"]
-    parameters += ["T *__restrict__ out", "T *__restrict__ dout"]
-    arguments += ["out", "dout"]
-    if strided:
-        parameters.append("nd_layout layout")
-        arguments.append("layout")
-    body_parameters = [p.replace("nd_layout layout", "const nd_layout &layout") for p in parameters]
-    lines = []
-    if strided:
-        lines += [f"nd_int at[{nin}];", f"nd_places(layout, {nin}, i, at);"]
-    for i, kind in enumerate(kinds):
         lines.append(f"const T x{i} = {_cell(f'v{i}', kind, i, strided)};")
+    parameters += ["T *__restrict__ out", "T *__restrict__ dout"]
     lines += [f"const T y = {value};", "out[i] = y;"]
     for i in active:
         if partials[i] not in ("1.0", "1.0f", "0.0", "0.0f"):
@@ -211,11 +214,7 @@ def forward(row: Any, ctype: str, kinds: str, strided: bool, lanes: int) -> str 
             "#ifndef ND_HOST", "#pragma unroll", "#endif", f"for (int k = 0; k < {lanes}; k++)",
             f"    dout[k * n + i] = {' + '.join(terms) or '(T)0'};",
         ]  # fmt: skip
-    body = f"ND_BODY void element({', '.join(body_parameters)}, nd_int n, nd_int i) {{\n    "
-    body += "\n    ".join(_together(lines, ctype)) + "\n}\n"
-    head = HEAD.format(ctype=ctype, dims=DIMS, operands=nin)
-    loads = lanes * len(active)
-    return head + body + _loop("ndual_forward", "element", [*parameters, "nd_int n"], [*arguments, "n"], ctype, loads)
+    return _kernel("ndual_forward", nin, parameters, lines, ctype, strided, lanes * len(active))
 
 
 def pullback(row: Any, ctype: str, kinds: str, strided: bool, wanted: tuple[bool, ...]) -> str | None:
@@ -239,25 +238,14 @@ def pullback(row: Any, ctype: str, kinds: str, strided: bool, wanted: tuple[bool
     nin = len(wanted)
     if any(on and partials[i] is None for i, on in enumerate(wanted)):
         return None
-    parameters, arguments, lines = [], [], []
-    if strided:
-        lines += [f"nd_int at[{nin + 2}];", f"nd_places(layout, {nin + 2}, i, at);"]
+    parameters, lines = [], []
     for i, (kind, name) in enumerate(zip(kinds, [*(f"x{i}" for i in range(nin)), "y", "w"], strict=True)):
         if kind == "-":
             continue
         parameters.append(f"T v{i}" if kind == "s" else f"const T *__restrict__ v{i}")
-        arguments.append(f"v{i}")
         lines.append(f"const T {name} = {_cell(f'v{i}', kind, i, strided)};")
     for i, on in enumerate(wanted):
         if on:
             parameters.append(f"T *__restrict__ g{i}")
-            arguments.append(f"g{i}")
             lines.append(f"g{i}[i] = nd_times({partials[i]}, w);")
-    if strided:
-        parameters.append("nd_layout layout")
-        arguments.append("layout")
-    body_parameters = [p.replace("nd_layout layout", "const nd_layout &layout") for p in parameters]
-    body = f"ND_BODY void element({', '.join(body_parameters)}, nd_int n, nd_int i) {{\n    "
-    body += "\n    ".join(lines) + "\n}\n"
-    head = HEAD.format(ctype=ctype, dims=DIMS, operands=nin + 2)
-    return head + body + _loop("ndual_pullback", "element", [*parameters, "nd_int n"], [*arguments, "n"], ctype)
+    return _kernel("ndual_pullback", nin + 2, parameters, lines, ctype, strided)

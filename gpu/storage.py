@@ -10,9 +10,9 @@ import numpy as np
 
 from ndual._core.storage import Storage, chosen
 from ndual.errors import NdualError, NoRuleError
-from ndual.gpu.layout import Layout
+from ndual.gpu.layout import layout
 from ndual.gpu.namespace import NAMESPACE, counterpart
-from ndual.gpu.source import forward, pullback, reads, shares
+from ndual.gpu.source import forward, has_loop, pullback, reads, shares
 
 __all__ = ["CupyStorage"]
 
@@ -167,7 +167,7 @@ class CupyStorage(Storage):
                 arguments += (t, t.strides[0] // kind.itemsize if width > 1 else 0)
         arguments += (y, y if dy is None else dy)
         self._run(
-            kernel, kind, arguments, y.size, Layout(shape, arrays) if strided else None, count * letters.count("d")
+            kernel, kind, arguments, y.size, layout(shape, arrays) if strided else None, count * letters.count("d")
         )
         if dy is None and width:
             dy = cupy.zeros((width, *shape), kind)
@@ -195,7 +195,7 @@ class CupyStorage(Storage):
         operands = [*given, w]
         arguments = [x if type(x) is ARRAY else kind.type(x) for x in operands if x is not None]
         arguments += [g for g in found if g is not None]
-        self._run(kernel, kind, arguments, w.size, Layout(shape, operands) if strided else None)
+        self._run(kernel, kind, arguments, w.size, layout(shape, operands) if strided else None)
         return found
 
     def _kernel(self, key: Any, source: Any, row: Any, *options: Any) -> Any:
@@ -203,18 +203,18 @@ class CupyStorage(Storage):
         try:
             return self._kernels[key]
         except KeyError:
-            text = source(row, CTYPES[key[2]], *options)
+            text = source(row, CTYPES[key[2]], *options) if has_loop(row, key[2]) else None
             kernel = None if text is None else cupy.RawKernel(text, f"ndual_{key[0]}", options=("-std=c++17",))
             self._kernels[key] = kernel
             return kernel
 
     @staticmethod
-    def _run(kernel: Any, kind: Any, arguments: list[Any], n: int, layout: Layout | None, loads: int = 0) -> None:
+    def _run(kernel: Any, kind: Any, arguments: list[Any], n: int, words: Any, loads: int = 0) -> None:
         if n == 0:
             return
         block, share = shares(CTYPES[kind.char], loads)
-        if layout is not None:
-            arguments.append(layout.words)
+        if words is not None:
+            arguments.append(words)
         arguments.append(n)
         kernel((min(-(-n // share), GRID),), (block,), tuple(arguments))
 

@@ -64,14 +64,7 @@ class Split(Opaque):
         """By jvp, or by the reverse run transposed."""
         if self.jvp is not None:
             return [self._forth(self.jvp, call, x, y, ts) for ts in lanes]
-        active = [k for k, t in enumerate(lanes[0]) if t is not None]
-
-        def back(*ws: Any) -> list[Any]:
-            found = self.pull(call, x, y, list(ws))
-            return [call.zero(call.leaves[k]) if found[k] is None else found[k] for k in active]
-
-        forth = transposed(back, [call.zero(leaf) for leaf in call.out_leaves], self.name, "reverse", "jvp")
-        return [forth([ts[k] for k in active]) for ts in lanes]
+        return pull_transposed(self, call, x, y, lanes)
 
     def _forth(self, jvp: Function, call: Call, x: Any, y: Any, ts: list[Any]) -> list[Any]:
         written = {k: _own(call.zero(call.leaves[k]) if ts[k] is None else ts[k]) for k in call.written}
@@ -152,14 +145,19 @@ class Delegated(Opaque):
 
     def push(self, call: Call, x: tuple[Any, ...], y: tuple[Any, ...], lanes: list[list[Any]]) -> list[list[Any]]:
         """The transpose of that."""
-        active = [k for k, t in enumerate(lanes[0]) if t is not None]
+        return pull_transposed(self, call, x, y, lanes)
 
-        def back(*ws: Any) -> list[Any]:
-            found = self.pull(call, x, y, list(ws))
-            return [call.zero(call.leaves[k]) if found[k] is None else found[k] for k in active]
 
-        forth = transposed(back, [call.zero(leaf) for leaf in call.out_leaves], self.name, "reverse", "jvp")
-        return [forth([ts[k] for k in active]) for ts in lanes]
+def pull_transposed(rule: Opaque, call: Call, x: Any, y: Any, lanes: list[list[Any]]) -> list[list[Any]]:
+    """The tangents of the output by the transpose of a rule's way back."""
+    active = [k for k, t in enumerate(lanes[0]) if t is not None]
+
+    def back(*ws: Any) -> list[Any]:
+        found = rule.pull(call, x, y, list(ws))
+        return [call.zero(call.leaves[k]) if found[k] is None else found[k] for k in active]
+
+    forth = transposed(back, [call.zero(leaf) for leaf in call.out_leaves], rule.name, "reverse", "jvp")
+    return [forth([ts[k] for k in active]) for ts in lanes]
 
 
 def held(tape: Any, given: Sequence[Any], written: Sequence[int]) -> Any:

@@ -12,7 +12,7 @@ import functools
 import itertools
 import sys
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -303,16 +303,22 @@ class Proof:
                 self._value(value, names, (scope, attribute))
 
 
-def _values(code: types.CodeType) -> set[str]:
-    """The names whose objects code takes for more than a call: ``f(np.sin)``, ``np.add.reduce``."""
-    found = set()
-    extended = call = 0
-    last = None  # the name that was loaded just before
+def _steps(code: types.CodeType) -> Iterator[tuple[int, int]]:
+    """The instructions of code that do something, with their arguments."""
+    extended = 0
     for step, arg in zip(code.co_code[::2], code.co_code[1::2], strict=True):
         number = extended | arg
         extended = number << 8 if step == EXTENDED else 0
-        if step in PASSED:
-            continue
+        if step not in PASSED:
+            yield step, number
+
+
+def _values(code: types.CodeType) -> set[str]:
+    """The names whose objects code takes for more than a call: ``f(np.sin)``, ``np.add.reduce``."""
+    found = set()
+    call = 0
+    last = None  # the name that was loaded just before
+    for step, number in _steps(code):
         if last is not None and (step == LOAD_ATTR or not call):
             found.add(last)
         if step == LOAD_GLOBAL or (step == LOAD_ATTR and ATTR_MARKED):
@@ -330,13 +336,8 @@ def _values(code: types.CodeType) -> set[str]:
 def _alone(code: types.CodeType) -> set[str]:
     """The global names whose objects code takes for more than their attributes: ``f(np, x)``, ``xp = np``."""
     found = set()
-    extended = 0
     last = None
-    for step, arg in zip(code.co_code[::2], code.co_code[1::2], strict=True):
-        number = extended | arg
-        extended = number << 8 if step == EXTENDED else 0
-        if step in PASSED:
-            continue
+    for step, number in _steps(code):
         if last is not None and step not in ATTRIBUTES:
             found.add(last)
         last = None

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from ndual import _core
-from ndual.gpu import layout, source
+from ndual.gpu import source
+from ndual.gpu.layout import layout
 from ndual.rules.elementwise import TABLE
 
 COMPILER = shutil.which("g++") or shutil.which("c++")
@@ -34,12 +35,14 @@ def kinds_of(row):
     return "".join("d" if on else "c" for on in partials_of(row))
 
 
-# Without those of numbers alone, those that read whole numbers or conditions, and one that is double in float32.
-OTHERS = ("where", "ldexp", "float_power")
+# Without those of numbers alone, those that read whole numbers or conditions, and those that widen.
 ROWS = [
     name
     for name, row in TABLE.items()
-    if usable(row, "double") and name not in OTHERS and row.serves[0].startswith(("numpy.", "scipy."))
+    if usable(row, "double")
+    and source.has_loop(row, "f")
+    and name != "where"
+    and row.serves[0].startswith(("numpy.", "scipy."))
 ]
 STRIDED = ("sin", "multiply", "hypot", "arctan2")
 
@@ -149,12 +152,12 @@ def test_kernels_over_strides(library, name, ctype):
     arguments = []
     for x, t in zip(views, moved, strict=True):
         arguments += [pointer(x), pointer(t), words(x.size)]
-    forward = ctypes.c_longlong * (1 + layout.DIMS * (1 + row.nin))
+    forward = ctypes.c_longlong * (1 + source.DIMS * (1 + row.nin))
 
     class Layout(ctypes.Structure):
         _fields_ = (("words", forward),)
 
-    struct = Layout(forward(*layout.Layout(shape, views).words["words"].tolist()))
+    struct = Layout(forward(*layout(shape, views)["words"].tolist()))
     getattr(library, f"forward_{name}_{ctype}_strided")(*arguments, pointer(y), pointer(dy), struct, words(size))
     rtol = 1e-12 if ctype == "double" else 1e-4
     np.testing.assert_allclose(y, value, rtol=rtol)
@@ -163,11 +166,11 @@ def test_kernels_over_strides(library, name, ctype):
 
 def test_axes_that_lie_side_by_side_are_one():
     x = np.zeros((4, 5, 6))
-    assert layout.Layout((4, 5, 6), [x, x]).words["words"][0] == 1
-    assert layout.Layout((4, 5, 6), [x[:, ::-1], x]).words["words"][0] == 3
-    assert layout.Layout((4, 5, 6), [x[:, :, :1], x]).words["words"][:3].tolist() == [2, 20, 6]
+    assert layout((4, 5, 6), [x, x])["words"][0] == 1
+    assert layout((4, 5, 6), [x[:, ::-1], x])["words"][0] == 3
+    assert layout((4, 5, 6), [x[:, :, :1], x])["words"][:3].tolist() == [2, 20, 6]
     with pytest.raises(ValueError, match="at most 8 axes"):
-        layout.Layout((2,) * 9, [np.zeros((2,) * 9).transpose(*range(8, -1, -1))])
+        layout((2,) * 9, [np.zeros((2,) * 9).transpose(*range(8, -1, -1))])
 
 
 def test_lanes_that_are_zero_stay_zero(library):
@@ -176,6 +179,14 @@ def test_lanes_that_are_zero_stay_zero(library):
     y, dy = np.empty(2), np.empty((2, 2))
     library.forward_reciprocal_double(pointer(x), pointer(t), words(2), pointer(y), pointer(dy), words(2))
     np.testing.assert_array_equal(dy, [[0.0, -0.25], [0.0, 0.0]])
+
+
+def test_no_kernel_where_numpy_gives_another_type():
+    """The value's type is NumPy's: float_power of float32 is float64, and ldexp reads whole numbers."""
+    assert not source.has_loop(TABLE["float_power"], "f")
+    assert source.has_loop(TABLE["float_power"], "d")
+    assert not source.has_loop(TABLE["ldexp"], "d")
+    assert source.has_loop(TABLE["sin"], "f")
 
 
 def test_a_kernel_says_where_it_comes_from():

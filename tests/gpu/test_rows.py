@@ -26,8 +26,7 @@ def points(row, count):
 
 def lacks(error):
     """Whether an error says that CuPy cannot evaluate something."""
-    text = str(error)
-    return isinstance(error, ndual.NoRuleError) and ("CuPy has" in text or "no derivative" in text)
+    return "expected a function that CuPy has" in str(error)
 
 
 def same(found, expected, rtol):
@@ -42,17 +41,17 @@ def test_row(device, name):
     moving = tuple(i for i, partial in enumerate(row.partials) if partial is not None)
 
     def f(*x):
-        return np.sum(_core.apply_row(name, *x) ** 1)
+        return np.sum(_core.apply_row(name, *x))
 
     there = [device.asarray(x) for x in xs]
     if not moving:
         pytest.skip("no derivative with respect to any operand")
     try:
         found = {mode: ndual.value_and_grad(f, argnums=moving, mode=mode)(*there) for mode in ("forward", "reverse")}
-    except (ndual.NoRuleError, AttributeError, TypeError, NotImplementedError) as error:
-        if lacks(error) or not isinstance(error, ndual.NdualError):
-            pytest.skip(f"CuPy cannot: {error}"[:100])
-        raise
+    except ndual.NoRuleError as error:
+        if not lacks(error):
+            raise
+        pytest.skip(f"CuPy cannot: {error}"[:100])
     value, gradients = ndual.value_and_grad(f, argnums=moving)(*xs)
     for mode in found:
         same(found[mode][0].get(), value, LOOSE)
