@@ -16,6 +16,7 @@ cimport cython
 cimport numpy as cnp
 from cpython.object cimport PyObject, PyTypeObject
 from cpython.ref cimport Py_DECREF, Py_INCREF
+from libc.math cimport NAN
 from libc.stdint cimport int32_t, uint64_t
 from libc.stdlib cimport free, realloc
 from libc.string cimport memcmp, memset
@@ -53,6 +54,7 @@ from ndual._core._dual cimport (
     own_values,
     place_here,
     pooled,
+    product_of,
     product_row,
     row_named,
     run_pull,
@@ -82,14 +84,16 @@ cnp.import_array()
 cdef object np_ndarray = np.ndarray
 cdef object np_add = np.add
 cdef object np_multiply = np.multiply
-cdef object np_matmul = np.matmul
 cdef object weak = weakref.ref
 cdef object clock = time.perf_counter
 
+include "multiples.pxi"
 include "shadows.pxi"
 include "device.pxi"
 include "plain.pxi"
 include "entries.pxi"
+include "maps.pxi"
+include "products.pxi"
 include "memory.pxi"
 include "writes.pxi"
 include "marks.pxi"

@@ -31,12 +31,12 @@ cdef int push_all(Tape tape, list leaves, list tangents) except -1:
         elif node.a == ND_NODE_LOAD:
             buf = <Buffer>tape.buffers[node.b]
             t[i] = 0
-            if buf.sweep == tape.sweep and buf.lanes != NULL:
+            if buf.sweep == tape.sweep:
                 t[i] = (<double*>(cells_of(buf, tape, True) + node.at))[0]
         elif node.a == ND_NODE_STORE:
             buf = <Buffer>tape.buffers[node.b]
             w = t[node.from_] if node.from_ >= 0 else 0
-            if w != 0 or (buf.sweep == tape.sweep and buf.lanes != NULL):
+            if w != 0 or (buf.sweep == tape.sweep):
                 (<double*>(cells_of(buf, tape, True) + node.at))[0] = w
         else:
             push(<Entry>tape.entries[node.b], tape)

@@ -1,17 +1,6 @@
 # Shadows: the cotangents of a buffer, in memory that is laid out as its values are. One is made when something is first
 # added to it; until then, and once its sweep is over, there is none, and what would read it has nothing to do.
 
-cdef extern from *:
-    """
-    /* One number into n cells of 8 or 4 bytes. */
-    static void nd_fill_cells(char *to, Py_ssize_t nbytes, int item, double number) {
-        Py_ssize_t i;
-        if (item == 8) for (i = 0; i < nbytes / 8; i++) ((double *)to)[i] = number;
-        else for (i = 0; i < nbytes / 4; i++) ((float *)to)[i] = (float)number;
-    }
-    """
-    void nd_fill_cells(char*, Py_ssize_t, int, double) noexcept nogil
-
 cdef extern from "numpy/ndarraytypes.h":
     object PyArray_NewFromDescr(PyTypeObject*, cnp.dtype, int, const Py_ssize_t*, const Py_ssize_t*, void*, int, object)
     int NPY_ARRAY_WRITEABLE
@@ -110,45 +99,37 @@ cdef inline bint one_to_one(NDualArray x) noexcept:
 
 cdef inline char* cells_of(Buffer buf, Tape tape, bint filled) except NULL:
     """The shadow of a buffer, made if there is none; of zeros then if `filled`."""
-    if buf.sweep != tape.sweep or buf.lanes == NULL:
-        if buf.lanes == NULL:
-            buf.lanes = pooled(buf.vbytes + 8, &buf.lanes_class)
-            buf.t = <char*>buf.lanes
+    if buf.sweep != tape.sweep:
+        have_cells(buf)
         if filled:
             memset(buf.t, 0, buf.vbytes)
         buf.sweep = tape.sweep
-        buf.uniform = False
-    elif buf.uniform:
-        even(buf)
+        buf.uniform = buf.multiple = False
+        buf.towner = None
+    elif buf.uniform or buf.multiple:
+        spell_out(buf)
     return buf.t
 
 
 cdef char* shadow(NDualArray x, Tape tape, bint* fresh) except NULL:
     """The first cell of the shadow of a raw array, to add to. With `fresh` it may be unfilled, which is said there."""
     if fresh != NULL:
-        fresh[0] = (x.buf.sweep != tape.sweep or x.buf.lanes == NULL) and one_to_one(x)
+        fresh[0] = x.buf.sweep != tape.sweep and one_to_one(x)
         return cells_of(x.buf, tape, not fresh[0]) + x.voff
     return cells_of(x.buf, tape, True) + x.voff
-
-
-cdef void even(Buffer buf) noexcept:
-    """Give every cell of a shadow that is one number that number."""
-    cdef double number = (<double*>(buf.t + buf.vbytes))[0]
-    buf.uniform = False
-    nd_fill_cells(buf.t, buf.vbytes, buf.item, number)
 
 
 cdef void add_everywhere(NDualArray x, Tape tape, double number) except *:
     """Add one number to every cell of the shadow of a raw array."""
     cdef Buffer buf = x.buf
-    cdef bint fresh = False
-    if one_to_one(x) and (buf.sweep != tape.sweep or buf.lanes == NULL) and buf.vbytes % 8 == 0:
-        shadow(x, tape, &fresh)
+    if one_to_one(x) and buf.sweep != tape.sweep:
+        buf.sweep = tape.sweep
+        buf.multiple = False
         buf.uniform = True
         buf.item = x.itemsize_
-        (<double*>(buf.t + buf.vbytes))[0] = number
+        buf.number = number
     elif one_to_one(x) and buf.uniform and buf.item == x.itemsize_:
-        (<double*>(buf.t + buf.vbytes))[0] += number
+        buf.number += number
     else:
         add_array(x, tape, number)
 
@@ -171,7 +152,7 @@ cdef bint absent(NDualArray x, Tape tape) except -1:
     if x.device_v is not None:
         found = book_of(x, False) if type(x.device_v) is NDualArray else x.buf
         return found is None or found.sweep != tape.sweep or found.towner is None
-    return x.buf.sweep != tape.sweep or x.buf.lanes == NULL
+    return x.buf.sweep != tape.sweep
 
 
 cdef object cotangent(NDualArray x, Tape tape):

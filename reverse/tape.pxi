@@ -85,7 +85,7 @@ cdef class Tape(Recording):
                     (<double*>(cells_of(buf, self, True) + node.at))[0] += w
             elif node.a == ND_NODE_STORE:
                 buf = <Buffer>self.buffers[node.b]
-                if buf.sweep == self.sweep and buf.lanes != NULL:
+                if buf.sweep == self.sweep:
                     cell = <double*>(cells_of(buf, self, True) + node.at)
                     w = cell[0]
                     cell[0] = 0
@@ -214,13 +214,14 @@ cdef object taken(NDualArray x):
     cdef object descr = cnp.PyArray_DescrFromType(x.typenum)
     cdef Buffer owner
     cdef cnp.ndarray view
-    if x.buf.uniform:
-        even(x.buf)
+    if x.buf.uniform or x.buf.multiple:
+        spell_out(x.buf)
     owner = empty_buffer(x.buf.level)
     owner.memory = x.buf.lanes
     owner.memory_class = x.buf.lanes_class
     x.buf.lanes = NULL
     x.buf.t = NULL
+    x.buf.sweep = 0
     Py_INCREF(descr)
     view = PyArray_NewFromDescr(<PyTypeObject*>cnp.ndarray, descr, x.ndim_, x.shape_, x.vs,
                                 <char*>owner.memory + x.voff, NPY_ARRAY_WRITEABLE, None)

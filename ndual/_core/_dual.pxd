@@ -104,6 +104,8 @@ cdef class Buffer:
     cdef Py_ssize_t seed   # of a seeded buffer: the lane of its first cell
     cdef bint uniform      # one number a lane stands for all of its cells, side by side at t: x - mu for a number mu
     cdef int item          # bytes of that number
+    cdef double number     # of a shadow that is uniform or a multiple: one number for all cells, or times others
+    cdef bint multiple     # the cells of a shadow are `number` times those that `towner` holds, or times what is in them
     cdef bint seeded       # unit tangents, one lane a cell, as the sweep placed them: nobody has written yet
     cdef void* memory      # pooled block, or NULL
     cdef void* copy        # pooled block that replaced borrowed values, or NULL
@@ -150,6 +152,7 @@ cdef class Row:
     cdef unsigned char coef[3]       # how its partials are had
     cdef bint slope                  # of one operand, its partial comes with the value and costs little more
     cdef unsigned char needs[3]      # what a pullback reads: bits 1, 2, 4 for the operands, 8 for the value
+    cdef unsigned char scale[3]      # what the partial is proportional to, in the same bits
 
 
 @cython.final
@@ -248,6 +251,8 @@ cdef str where()
 cdef tuple place_here()
 cdef str in_words(tuple place)
 cdef int say_strong_zero(str name, str what, tuple place) except -1
+cdef bint product_of(int typenum, Py_ssize_t m, Py_ssize_t k, Py_ssize_t n, char* a, const Py_ssize_t* as_, char* b,
+                     const Py_ssize_t* bs, char* c, bint more) except? False
 cdef int run_pull(Row row, int typenum, int nin, const char** x, const Py_ssize_t** xs, const char* y,
                   const Py_ssize_t* ys, const char* w, const Py_ssize_t* ws, const nd_shadow* to, int ndim,
                   const Py_ssize_t* shape) except -1

@@ -28,6 +28,7 @@ cdef Buffer empty_buffer(Level level):
     buffer.blank = False
     buffer.seeded = False
     buffer.uniform = False
+    buffer.multiple = False
     buffer.traced = False
     buffer.slot = -1
     buffer.sweep = 0

@@ -64,6 +64,7 @@ cdef extern from "ndual_kernels.h":
         unsigned char value_inside
         unsigned char coef[3]
         unsigned char needs[3]
+        unsigned char scale[3]
         nd_fill fill[2]
         nd_fill fill_exact[2]
         nd_fill back[2]
@@ -74,6 +75,7 @@ cdef extern from "ndual_kernels.h":
         const nd_row* rows
         int nrows
         nd_combine combine[2]
+        bint (*finite[2])(Py_ssize_t, const void*) noexcept nogil
     ctypedef struct nd_in:
         const char* v
         const Py_ssize_t* vs

@@ -113,6 +113,12 @@ class Row:
         names = set(self._trees.names_of(self.partials[i])) | READ_BY_HAND.get(self.kernel or "", set())
         return sum(bit for name, bit in BITS.items() if name in names)
 
+    def scale(self, i: int) -> int:
+        """What that derivative is a multiple of, in the same bits."""
+        partial = self.partials[i]
+        names = self._trees.proportional_to(partial) if partial is not None and self.kernel is None else ()
+        return sum(BITS[name] for name in names)
+
     def in_c(self) -> bool:
         """Whether every partial has a C form."""
         return self.nin <= 3 and all(p is None or self.c(p, "double") is not None for p in self.partials)
@@ -201,7 +207,8 @@ def table_source(rows: list[Row]) -> str:
         back = f"fill_{row.name}_back" if has_back(row) else "NULL"
         pairs = ("{NULL, NULL}" if f == "NULL" else f"{{{f}_f32, {f}_f64}}" for f in (fill, exact, back))
         needs = ", ".join(str(row.needs(i)) for i in range(row.nin))
-        head = f'"{row.name}", {row.nin}, {int(row.value_inside)}, {{{coefs}}}, {{{needs}}}'
+        scale = ", ".join(str(row.scale(i)) for i in range(row.nin))
+        head = f'"{row.name}", {row.nin}, {int(row.value_inside)}, {{{coefs}}}, {{{needs}}}, {{{scale}}}'
         lines.append(f"    {{{head}, {', '.join(pairs)}}},")
     return "\n".join([*lines, "};", ""])
 

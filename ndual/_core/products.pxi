@@ -150,26 +150,47 @@ cdef void columns_of_a(factor* a, factor* b, NDualArray right, char* to, Py_ssiz
 
 cdef bint add_finite(int typenum, char* to, const char* source, Py_ssize_t n) noexcept:
     """to += source (unless NULL), and whether the outcome is finite."""
-    cdef Py_ssize_t item = 8 if typenum == cnp.NPY_DOUBLE else 4, i, part
-    cdef nd_loop add = ROW_ADD.loops[kernel_dtype(typenum)]
+    cdef Py_ssize_t item = 8 if typenum == cnp.NPY_DOUBLE else 4, i
+    cdef int dtype = kernel_dtype(typenum)
+    cdef nd_loop add = ROW_ADD.loops[dtype]
     cdef char* args[3]
     cdef intptr_t steps[3]
     cdef intptr_t count
-    cdef double sum64 = 0
-    cdef float sum32 = 0
+    if source == NULL:
+        return isa.finite[dtype](n, to)
+    steps[0] = steps[1] = steps[2] = item
     for i in range(0, n, ADD_BLOCK):
         count = min(n - i, <Py_ssize_t>ADD_BLOCK)
-        if source != NULL:
-            args[0] = args[2] = to + i * item
-            args[1] = <char*>source + i * item
-            steps[0] = steps[1] = steps[2] = item
-            add.fn(args, &count, steps, add.data)
-        args[0] = args[2] = <char*>&sum64 if item == 8 else <char*>&sum32
-        args[1] = to + i * item
-        steps[0] = steps[2] = 0
-        steps[1] = item
+        args[0] = args[2] = to + i * item
+        args[1] = <char*>source + i * item
         add.fn(args, &count, steps, add.data)
-    return sum64 + sum32 - (sum64 + sum32) == 0
+        if not isa.finite[dtype](count, to + i * item):
+            return False
+    return True
+
+
+cdef bint product_of(int typenum, Py_ssize_t m, Py_ssize_t k, Py_ssize_t n, char* a, const Py_ssize_t* as_, char* b,
+                     const Py_ssize_t* bs, char* c, bint more) except? False:
+    """c = a @ b or, with `more`, c += a @ b, for a c whose rows lie behind each other; whether the product is finite.
+
+    What is not is not added. It counts as that, too, where NumPy has no loop.
+    """
+    cdef nd_loop loop = _gemm[kernel_dtype(typenum)]
+    cdef Py_ssize_t item = 8 if typenum == cnp.NPY_DOUBLE else 4
+    cdef char* to = c
+    cdef int size_class
+    cdef bint finite
+    if loop.fn == NULL or m * k * n == 0:
+        return False
+    if more:
+        to = <char*>pooled(m * n * item, &size_class)
+    gemm(loop, 1, m, k, n, a, 0, as_, b, 0, bs, to, n * item, item)
+    finite = isa.finite[kernel_dtype(typenum)](m * n, to)
+    if more:
+        if finite:
+            add_finite(typenum, c, to, m * n)
+        nd_pool_free(to, size_class)
+    return finite
 
 
 cdef NDualArray host_product(object function, object a, object b):

@@ -75,6 +75,7 @@ def register_row(spec, ufunc):
         for k in range(row.nin):
             row.coef[k] = isa.rows[row.index].coef[k]
             row.needs[k] = isa.rows[row.index].needs[k]
+            row.scale[k] = isa.rows[row.index].scale[k]
     for dtype in range(2):
         row.weak[dtype] = ufunc is None or stays_narrow(ufunc, FLOAT64 if dtype == ND_F64 else FLOAT32)
     return row

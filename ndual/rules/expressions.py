@@ -227,6 +227,20 @@ def names_of(expr: Expr) -> frozenset[str]:
     return frozenset()
 
 
+def proportional_to(expr: Expr) -> frozenset[str]:
+    """The names of which an expression is a multiple: a name times or over something that does not hold it."""
+    match expr:
+        case Name(name):
+            return frozenset({name})
+        case Negative(arg):
+            return proportional_to(arg)
+        case Binary("*", left, right):
+            return (proportional_to(left) - names_of(right)) | (proportional_to(right) - names_of(left))
+        case Binary("/", left, right):
+            return proportional_to(left) - names_of(right)
+    return frozenset()
+
+
 def differentiate(expr: Expr, name: str) -> Expr:
     """The derivative with respect to one name, all other names held fixed (``y`` too: the caller adds its share).
 

@@ -51,6 +51,19 @@ static ND_NOINLINE void N(redo)(ptrdiff_t n, int k, const int *kinds, const T *c
     memcpy(out, sum, n * sizeof(T));
 }
 
+/* Whether n numbers are finite: zero times any other is NaN, which a sum keeps. */
+static int N(finite)(ptrdiff_t n, const void *v) {
+    const T *x = v;
+    T sum[64 / sizeof(T)] = {0}, rest = 0;
+    const ptrdiff_t width = (ptrdiff_t)(sizeof sum / sizeof *sum);
+    ptrdiff_t i = 0;
+    for (; i + width <= n; i += width)
+        for (ptrdiff_t k = 0; k < width; k++) sum[k] += x[i + k] * (T)0;
+    for (; i < n; i++) rest += x[i] * (T)0;
+    for (ptrdiff_t k = 0; k < width; k++) rest += sum[k];
+    return rest == 0;
+}
+
 #ifdef __GNUC__
 /* 64 bytes, in as many registers as the instruction set needs; loads and stores at any address. */
 typedef T N(vec) __attribute__((vector_size(64), aligned(sizeof(T)), may_alias));

@@ -54,5 +54,5 @@
 #include "table.h"
 
 const nd_isa ND_JOIN(nd_isa_, NDUAL_ISA) = {
-    ND_STRING(NDUAL_ISA), rows, sizeof rows / sizeof *rows, {combine_f32, combine_f64},
+    ND_STRING(NDUAL_ISA), rows, sizeof rows / sizeof *rows, {combine_f32, combine_f64}, {finite_f32, finite_f64},
 };

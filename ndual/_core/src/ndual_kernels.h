@@ -38,6 +38,7 @@ typedef struct nd_row {
     unsigned char value_inside;    /* fill writes y itself (add, multiply, sin ...) */
     unsigned char coef[ND_MAXIN];
     unsigned char needs[ND_MAXIN];  /* what nd_pull reads for an operand: bits 1, 2, 4 for x0, x1, x2, and 8 for y */
+    unsigned char scale[ND_MAXIN];  /* what the partial is proportional to, in the same bits */
     nd_fill fill[2], fill_exact[2]; /* by dtype; exact: the value is bit-equal to libm's. NULL: nothing to compute */
     nd_fill back[2]; /* what nd_pull takes instead of `fill` where that would write y: reads y. NULL: `fill` it is */
 } nd_row;
@@ -53,6 +54,7 @@ typedef struct nd_isa {
     const nd_row *rows;
     int nrows;
     nd_combine combine[2];
+    int (*finite[2])(ptrdiff_t n, const void *v); /* whether n numbers side by side are all finite */
 } nd_isa;
 
 /* The best set for this processor, or the one called `force`; NULL if that is unknown or the processor lacks it. */

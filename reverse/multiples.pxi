@@ -1,0 +1,147 @@
+# Shadows that are not spelt out: one number for all cells, a number times the values of an array, or times what the cells
+# hold. An operation whose partial derivative is the same number for every cell hands such a shadow on to its operand by
+# a product of two numbers, and a product of arrays makes the values of one factor the shadow of the other. Cells are
+# computed when something reads them, which of long chains of large arrays saves most passes over memory.
+
+cdef extern from *:
+    """
+    /* to[i] = base + f * from[i] + g * beside[i] for cells of 8 or 4 bytes; `from` or both may be NULL, or `to`. */
+    #define ND_TERMS(T)                                                                                                \
+        static void nd_terms_##T(T *to, Py_ssize_t n, T base, T f, const T *from, T g, const T *beside) {              \
+            if (!from) for (Py_ssize_t i = 0; i < n; i++) to[i] = base;                                                \
+            else if (!beside) for (Py_ssize_t i = 0; i < n; i++) to[i] = base + f * from[i];                           \
+            else for (Py_ssize_t i = 0; i < n; i++) to[i] = base + (f * from[i] + g * beside[i]);                      \
+        }
+    ND_TERMS(double)
+    ND_TERMS(float)
+    static void nd_terms(char *to, Py_ssize_t nbytes, int item, double base, double f, const char *from, double g,
+                         const char *beside) {
+        if (item == 8) nd_terms_double((double *)to, nbytes / 8, base, f, (const double *)from, g, (const double *)beside);
+        else nd_terms_float((float *)to, nbytes / 4, (float)base, (float)f, (const float *)from, (float)g,
+                            (const float *)beside);
+    }
+
+    /* Halves, quarters, … of the sum, and eight running sums of what is short. */
+    static double nd_dot(const double *a, const double *b, Py_ssize_t n) {
+        double s[8] = {0}, rest = 0;
+        Py_ssize_t i = 0, half = n / 16 * 8;
+        if (n > 1024) return nd_dot(a, b, half) + nd_dot(a + half, b + half, n - half);
+        for (; i + 8 <= n; i += 8)
+            for (int k = 0; k < 8; k++) s[k] += a[i + k] * b[i + k];
+        for (; i < n; i++) rest += a[i] * b[i];
+        return ((s[0] + s[1]) + (s[2] + s[3])) + ((s[4] + s[5]) + (s[6] + s[7])) + rest;
+    }
+    """
+    double nd_dot(const double*, const double*, Py_ssize_t) noexcept nogil
+    void nd_terms(char*, Py_ssize_t, int, double, double, const char*, double, const char*) noexcept nogil
+
+cdef enum:
+    HANDED = 1024            # bytes of a shadow from which on to move it costs less than to write another
+
+
+cdef inline char* cells_below(object source) noexcept:
+    """Where the values of an array lie that a shadow is a multiple of."""
+    if type(source) is NDualArray:
+        return (<NDualArray>source).buf.v + (<NDualArray>source).voff
+    return cnp.PyArray_BYTES(<cnp.ndarray>source)
+
+
+cdef inline int have_cells(Buffer buf) except -1:
+    if buf.lanes == NULL:
+        buf.lanes = pooled(buf.vbytes, &buf.lanes_class)
+        buf.t = <char*>buf.lanes
+    return 0
+
+
+cdef int spell_out(Buffer buf) except -1:
+    """Give the cells of a shadow their numbers."""
+    have_cells(buf)
+    if buf.uniform:
+        nd_terms(buf.t, buf.vbytes, buf.item, buf.number, 0, NULL, 0, NULL)
+    else:
+        nd_terms(buf.t, buf.vbytes, buf.item, -0.0, buf.number, buf.t if buf.towner is None else cells_below(buf.towner),
+                 0, NULL)
+    buf.uniform = buf.multiple = False
+    buf.towner = None
+    return 0
+
+
+cdef bint like_cells(NDualArray x, NDualArray out) noexcept:
+    """Whether two arrays have a buffer each, of the same cells in the same order."""
+    cdef int i
+    if x.buf is out.buf or x.ndim_ != out.ndim_ or x.typenum != out.typenum or x.buf.vbytes != out.buf.vbytes \
+            or not x.flags_ & out.flags_ & NCONTIGUOUS or x.size_ * x.itemsize_ != x.buf.vbytes or x.device_v is not None:
+        return False
+    for i in range(x.ndim_):
+        if x.shape_[i] != out.shape_[i]:
+            return False
+    return True
+
+
+cdef bint values_like(object obj, NDualArray out) noexcept:
+    """Whether an array that an entry keeps has its values cell by cell as the shadow of `out` has its."""
+    cdef NDualArray x
+    cdef cnp.ndarray a
+    cdef int i
+    if type(obj) is NDualArray:
+        x = <NDualArray>obj
+        if x.ndim_ != out.ndim_ or x.typenum != out.typenum or not x.flags_ & NCONTIGUOUS or x.device_v is not None:
+            return False
+        for i in range(x.ndim_):
+            if x.shape_[i] != out.shape_[i]:
+                return False
+        return True
+    if type(obj) is not np_ndarray:
+        return False
+    a = <cnp.ndarray>obj
+    if cnp.PyArray_NDIM(a) != out.ndim_ or cnp.PyArray_TYPE(a) != out.typenum or not cnp.PyArray_IS_C_CONTIGUOUS(a):
+        return False
+    for i in range(out.ndim_):
+        if cnp.PyArray_DIM(a, i) != out.shape_[i]:
+            return False
+    return True
+
+
+cdef bint handy(double number, int item) noexcept:
+    """Whether a factor may wait: far from where it, or a product with it, would over- or underflow before its time."""
+    return 1e-100 < abs(number) < 1e100 if item == 8 else 1e-12 < abs(number) < 1e12
+
+
+cdef int add_multiple(NDualArray x, Tape tape, double number, object source) except -1:
+    """Add a number times the values of an array, which has its cells as x has, to the shadow of x."""
+    cdef Buffer buf = x.buf
+    cdef char* below = cells_below(source)
+    if buf.sweep != tape.sweep:
+        buf.sweep = tape.sweep
+        buf.uniform = False
+        buf.multiple = True
+        buf.towner = source
+        buf.number = number
+        buf.item = x.itemsize_
+    elif buf.multiple and buf.towner is source and handy(buf.number + number, x.itemsize_):
+        buf.number += number
+    else:
+        have_cells(buf)
+        if buf.uniform:
+            nd_terms(buf.t, buf.vbytes, buf.item, buf.number, number, below, 0, NULL)
+        elif buf.multiple:
+            nd_terms(buf.t, buf.vbytes, buf.item, -0.0, buf.number,
+                     buf.t if buf.towner is None else cells_below(buf.towner), number, below)
+        else:
+            nd_terms(buf.t, buf.vbytes, x.itemsize_, -0.0, 1.0, buf.t, number, below)
+        buf.uniform = buf.multiple = False
+        buf.towner = None
+    return 0
+
+
+cdef void move_shadow(Buffer buf, Buffer to, double number, int item) noexcept:
+    """The cells of one shadow, times a number, as another that has none; the first one has none then."""
+    to.lanes, buf.lanes = buf.lanes, to.lanes
+    to.lanes_class, buf.lanes_class = buf.lanes_class, to.lanes_class
+    to.t, buf.t = buf.t, to.t
+    to.sweep, buf.sweep = buf.sweep, 0
+    to.uniform = buf.multiple = False
+    to.towner = None
+    to.multiple = number != 1
+    to.number = number
+    to.item = item
