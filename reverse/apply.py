@@ -35,7 +35,7 @@ def nothing(x: Any) -> Any:
 
 
 def _finish(
-    label: str, y: Any, level: Any, pull: Callable[..., Any], push: Callable[..., Any], targets: list[Any],
+    rule: Rule, y: Any, level: Any, pull: Callable[..., Any], push: Callable[..., Any], targets: list[Any],
     saved: list[Any],
 ) -> Result:  # fmt: skip
     """Results as duals of the level, with an entry that takes their cotangents to the targets, and tangents back.
@@ -60,7 +60,9 @@ def _finish(
         found = push([None if t is None else t[None] for t in ts], *kept)
         return [None if t is None else t[0] for t in (found if several else [found])]
 
-    level.recorder.record(label, _home(function, level), duals, targets, saved, _home(forward, level))
+    # Functions of the user's may keep the arrays that they return, and write to them later.
+    lends = registry.RULES.get(rule.name) is rule
+    level.recorder.record(rule.name, _home(function, level), duals, targets, saved, _home(forward, level), lends=lends)
     results = [
         part if dual is None else _core.finished(dual, not isinstance(_core.bottom(part), np.ndarray))
         for part, dual in zip(parts, duals, strict=True)
@@ -112,7 +114,7 @@ def _linear(rule: Linear, function: Any, args: tuple[Any, ...], kwargs: dict[str
     def push(ts: list[Any]) -> Any:
         return rule.lanes(xp, ts[0], value, *rest, **keywords)
 
-    return _finish(rule.name, y, level, pull, push, [array], [])
+    return _finish(rule, y, level, pull, push, [array], [])
 
 
 def _bilinear(rule: Bilinear, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], level: Any) -> Result:
@@ -144,7 +146,7 @@ def _bilinear(rule: Bilinear, function: Any, args: tuple[Any, ...], kwargs: dict
         return sum_of_products(xp, terms)
 
     targets = [o for o, is_on in zip(operands, active, strict=True) if is_on]
-    return _finish(rule.name, y, level, pull, push, targets, saved)
+    return _finish(rule, y, level, pull, push, targets, saved)
 
 
 def _structured(rule: Structured, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], level: Any) -> Result:
@@ -193,7 +195,7 @@ def _structured(rule: Structured, function: Any, args: tuple[Any, ...], kwargs: 
         return rule.jvp(xp, results, kept[count:], lanes, **params)
 
     targets = [o for o, is_on in zip(operands, active, strict=True) if is_on]
-    return _finish(rule.name, y, level, pull, push, targets, [*(y if several else (y,)), *operands])
+    return _finish(rule, y, level, pull, push, targets, [*(y if several else (y,)), *operands])
 
 
 RULES: dict[type[Rule], Callable[..., Any]] = {

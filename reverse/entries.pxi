@@ -177,7 +177,7 @@ cdef class RuleEntry(Entry):
     cdef str label
     cdef object function, forward    # the latter as the rule of forward mode: tangents of results from those of targets
     cdef list outputs, saved, targets
-    cdef bint always
+    cdef bint always, lends
 
     cdef str name(self):
         return self.label
@@ -201,6 +201,9 @@ cdef class RuleEntry(Entry):
             if g is not None:
                 if tape.level.debug:
                     check_cotangent(self.label, <NDualArray>target, g)
+                if self.lends and type(g) is np_ndarray and lendable(<NDualArray>target, tape, <cnp.ndarray>g):
+                    add_multiple(<NDualArray>target, tape, 1.0, g)
+                    continue
                 add_array(<NDualArray>target, tape, g if hasattr(g, "dtype") else np.asarray(g))
         return 0
 

@@ -23,10 +23,10 @@ cdef class MapEntry(Entry):
         cdef row_reads r
         cdef const char* w
         cdef const Py_ssize_t* ws
-        cdef object kept = None
-        cdef double single
+        cdef object kept, t
+        cdef double single, factor
         cdef float single32
-        cdef int wanted
+        cdef int wanted, same = -1
         if out is None or out.buf.sweep != tape.sweep or out.size_ == 0:
             return 0
         self.reads(&r)
@@ -35,20 +35,47 @@ cdef class MapEntry(Entry):
             wanted = self.hand_on(tape, &r, wanted)
             if wanted == 0:
                 return 0
-        if out.buf.uniform and self.fresh:
+        if not self.fresh:
+            same = self.in_place(wanted, &r)
+            if same < 0:
+                kept = shadow_array(out, tape).copy()
+                clear(out, tape)
+                return self.pull_cells(tape, &r, wanted, cnp.PyArray_BYTES(<cnp.ndarray>kept),
+                                       <const Py_ssize_t*>cnp.PyArray_STRIDES(<cnp.ndarray>kept))
+            wanted &= ~(1 << same)
+        if out.buf.uniform and (self.fresh or one_to_one(out)):
             single = out.buf.number
             single32 = <float>single
             w = <const char*>&single if out.itemsize_ == 8 else <const char*>&single32
             ws = NOWHERE
-        elif self.fresh:
+        else:
             w = shadow(out, tape, NULL)
             ws = out.vs
-        else:
-            kept = shadow_array(out, tape).copy()
-            clear(out, tape)
-            w = cnp.PyArray_BYTES(<cnp.ndarray>kept)
-            ws = <const Py_ssize_t*>cnp.PyArray_STRIDES(<cnp.ndarray>kept)
-        return self.pull_cells(tape, &r, wanted, w, ws)
+        if wanted:
+            self.pull_cells(tape, &r, wanted, w, ws)
+        if same >= 0:
+            factor = self.partial(same, &r, 1.0)
+            if factor != 1:
+                t = shadow_array(out, tape)
+                with np.errstate(all="ignore"):
+                    np_multiply(t, factor, t)
+        return 0
+
+    cdef int in_place(self, int wanted, row_reads* r) except -2:
+        """The operand that the result was written over, if its cotangent is that of the result times a number; -1 if there
+        is none."""
+        cdef NDualArray out = self.out, t
+        cdef int i, same = -1
+        for i in range(self.nin):
+            if wanted >> i & 1:
+                t = self.target(i)
+                if t.buf is not out.buf:
+                    continue
+                if same >= 0 or not same_view(t, out) or not self.steady(i, r) or overlapping(out) \
+                        or not handy(self.partial(i, r, 1.0), out.itemsize_):
+                    return -1
+                same = i
+        return same
 
     cdef int pull_cells(self, Tape tape, row_reads* r, int wanted, const char* w, const Py_ssize_t* ws) except -1:
         """Add to the shadows of the wanted operands what cells of a cotangent, or one number, give them."""

@@ -134,6 +134,12 @@ cdef int add_multiple(NDualArray x, Tape tape, double number, object source) exc
     return 0
 
 
+cdef bint lendable(NDualArray x, Tape tape, cnp.ndarray g) noexcept:
+    """Whether an array that is its own memory may serve as the shadow of x, which has none yet."""
+    return (x.device_v is None and x.buf.sweep != tape.sweep and x.buf.vbytes >= HANDED and one_to_one(x)
+            and x.flags_ & NCONTIGUOUS and cnp.PyArray_CHKFLAGS(g, cnp.NPY_ARRAY_OWNDATA) and values_like(g, x))
+
+
 cdef void move_shadow(Buffer buf, Buffer to, double number, int item) noexcept:
     """The cells of one shadow, times a number, as another that has none; the first one has none then."""
     to.lanes, buf.lanes = buf.lanes, to.lanes

@@ -189,15 +189,17 @@ cdef class Recording(Keeper):
             entry.s0 = self.keep(a, 0)
         return self.add(entry, out)
 
-    def record(self, str label, function, list outputs, list targets, list saved, forward=None, bint always=False):
+    def record(self, str label, function, list outputs, list targets, list saved, forward=None, bint always=False,
+               bint lends=False):
         """Append a structured rule: ``function(ws, *saved)`` returns a cotangent, or None, for every target.
 
         Saved arrays of this level are watched, and given to the function one level down. With `always` it is called
-        also where no result has a cotangent.
+        also where no result has a cotangent. With `lends` nobody writes to the arrays that it returns.
         """
         cdef RuleEntry entry = RuleEntry.__new__(RuleEntry)
         entry.label = label
         entry.always = always
+        entry.lends = lends
         entry.function = function
         entry.forward = forward
         entry.targets = [self.held(<NDualArray>target) for target in targets]

@@ -228,3 +228,31 @@ def triangle_times_vector(cnp.ndarray da, cnp.ndarray x, bint lower, bint unit):
     else:
         triangle_fill[float](_gemm[ND_F32], da, x, out, lower, unit, 0)
     return out
+
+
+cdef void outer_fill(cnp.ndarray left, cnp.ndarray right, cnp.ndarray out, bint lower, bint unit, real unused) noexcept:
+    cdef Py_ssize_t n = cnp.PyArray_DIM(left, 0), i, j, first, last
+    cdef const real* v = <const real*>cnp.PyArray_DATA(right)
+    cdef real* row = <real*>cnp.PyArray_DATA(out)
+    cdef real x
+    for i in range(n):
+        x = -(<const real*>cnp.PyArray_DATA(left))[i]
+        first = 0 if lower else i + unit
+        last = i + 1 - unit if lower else n
+        memset(row, 0, first * sizeof(real))
+        for j in range(first, last):
+            row[j] = x * v[j]
+        memset(row + last, 0, (n - last) * sizeof(real))
+        row += n
+
+
+def outer_triangle(cnp.ndarray left, cnp.ndarray right, bint lower, bint unit):
+    """A triangle of ``-left[:, None] * right``, zeros elsewhere and, if `unit`, on the diagonal."""
+    cdef object out = np.empty((left.shape[0], right.shape[0]), left.dtype)
+    left = np.ascontiguousarray(left)
+    right = np.ascontiguousarray(right)
+    if left.dtype == FLOAT64:
+        outer_fill[double](left, right, out, lower, unit, 0)
+    else:
+        outer_fill[float](left, right, out, lower, unit, 0)
+    return out

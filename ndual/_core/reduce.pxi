@@ -5,6 +5,7 @@ cdef object sum_all(NDualArray x):
     cdef int dtype = kernel_dtype(x.typenum)
     cdef nd_loop loop = ROW_ADD.loops[dtype]
     cdef Py_ssize_t k, lo, hi
+    cdef double whole
     cdef double* value
     cdef double* sums
     cdef NDual1 d
@@ -19,15 +20,15 @@ cdef object sum_all(NDualArray x):
         return r
     if on_device(x) and not nd_tls.debug and not inert(x):
         return device_sum(x)
-    if not (x.flags_ & NCONTIGUOUS) or x.typenum != cnp.NPY_DOUBLE or loop.fn == NULL or x.device_v is not None \
-            or (nd_tls.debug and not inert(x)):
+    if x.typenum != cnp.NPY_DOUBLE or loop.fn == NULL or x.device_v is not None or (nd_tls.debug and not inert(x)):
         return dispatch(np.sum, (x,), {"axis": None})
+    whole = total(loop, vptr(x), x.size_) if x.flags_ & NCONTIGUOUS else np_reduce(values(x), None)
     if inert(x):
-        return nd_float64(total(loop, vptr(x), x.size_))
+        return nd_float64(whole)
     if nd_tls.tape != NULL:
         if nd_tls.scalar == NULL:
             return dispatch(np.sum, (x,), {"axis": None})
-        return number_at(total(loop, vptr(x), x.size_), recorder().summed(x))
+        return number_at(whole, recorder().summed(x))
     dense(x)
     window(x, &lo, &hi)
     if nd_tls.scalar == NULL:
@@ -42,9 +43,10 @@ cdef object sum_all(NDualArray x):
         sums = d.p + lo
         if hi - lo != x.buf.level.width:
             memset(d.p, 0, 8 * x.buf.level.width)
-    value[0] = total(loop, vptr(x), x.size_)
+    value[0] = whole
     for k in range(hi - lo):
-        sums[k] = total(loop, lane_ptr(x, lo + k), x.size_)
+        sums[k] = total(loop, lane_ptr(x, lo + k), x.size_) if x.flags_ & NCONTIGUOUS \
+            else np_reduce(lane_range(x, lo + k, lo + k + 1)[0], None)
     return s if r is None else r
 
 

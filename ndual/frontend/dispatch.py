@@ -351,6 +351,7 @@ def install() -> None:
     registry.on_undefined(_core.note_undefined)
     registry.KERNELS["cholesky_lanes"] = _core.cholesky_lanes
     registry.KERNELS["cholesky_cotangent"] = _core.cholesky_cotangent
+    registry.KERNELS["outer_triangle"] = _core.outer_triangle
     registry.KERNELS["solve"] = solve_and_keep
     registry.KERNELS["tri_apply"] = _core.triangle_times_vector
     special: dict[str, Callable[..., Any]] = {

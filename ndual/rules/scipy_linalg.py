@@ -10,7 +10,7 @@ from typing import Any
 
 from ndual.rules import decompose, linalg
 from ndual.rules.linalg import cholesky_cotangent, cholesky_lanes
-from ndual.rules.registry import structured
+from ndual.rules.registry import KERNELS, structured
 from ndual.rules.support import (
     adjoint,
     conj,
@@ -23,7 +23,7 @@ from ndual.rules.support import (
     unbroadcast,
     zeros_lanes,
 )
-from ndual.rules.triangular import literal, tri_apply, tri_part, tri_solve, whole
+from ndual.rules.triangular import host_char, literal, tri_apply, tri_part, tri_solve, whole
 
 _CALL: dict[str, Any] = {"overwrite_b": False, "check_finite": True}
 
@@ -63,6 +63,8 @@ def _solve_triangular_vjp(
         gb = tri_solve(xp, a, w[None], low, 2, unit)[0]
     else:
         gb = tri_solve(xp, xp.conj(a) if trans == 1 and a.dtype.kind == "c" else a, w[None], low, 0, unit)[0]
+    if y.ndim == 1 and host_char(xp, gb, y) is not None:
+        return KERNELS["outer_triangle"](*((y, gb) if trans else (gb, y)), low, unit), gb
     return tri_part(xp, _outer_cotangent(xp, gb, y, trans), low, unit, fresh=True), gb
 
 
