@@ -257,8 +257,17 @@ static void nd_gather_all(const nd_plan *p, nd_work *w, const nd_geometry *g, co
     }
 }
 
-/* One block of contiguous operands (or constant numbers), done with the least bookkeeping: 18 ns where the general path
- * takes 27, which arrays of ten elements feel. Returns 0 if the call is not of this kind; nothing is written then. */
+/* Moves an operand on; a number that is spread out stays. */
+static inline void nd_on(const void **x, char **arg, ptrdiff_t bytes) {
+    if (bytes) *arg += bytes, *x = *arg;
+}
+
+/* Cells of an output, lanes and all, from which on every other call walks backwards. */
+#define ND_TURNING 1024
+
+/* Contiguous operands (or constant numbers), done with the least bookkeeping: 18 ns where the general path takes 27, which
+ * arrays of ten elements feel, and 8 per cent of a product of a thousand in four lanes. Returns 0 if the call is not of
+ * this kind; nothing is written then. */
 static int nd_quick(const nd_isa *isa, const nd_row *row, int dtype, const nd_loop *loop, const nd_in *in,
                     const nd_out *out, ptrdiff_t n, ptrdiff_t nlanes) {
     const ptrdiff_t size = dtype == ND_F64 ? sizeof(double) : sizeof(float);
@@ -268,7 +277,7 @@ static int nd_quick(const nd_isa *isa, const nd_row *row, int dtype, const nd_lo
     char *args[ND_MAXIN + 1];
     void *wanted[ND_MAXIN] = {NULL, NULL, NULL};
     ptrdiff_t lane[ND_MAXIN];
-    intptr_t steps[ND_MAXIN + 1], count = n;
+    intptr_t steps[ND_MAXIN + 1];
     int kinds[ND_MAXIN], other[ND_MAXIN], any = row->value_inside, k = 0, nin = row->nin;
     const nd_in *term[ND_MAXIN];
     int whole = 1;
@@ -279,7 +288,7 @@ static int nd_quick(const nd_isa *isa, const nd_row *row, int dtype, const nd_lo
         steps[i] = in[i].vs[0];
         if (steps[i] != size) {
             if (steps[i] != 0 || in[i].t) return 0;
-            nd_spread(size, n, in[i].v, &spread[i]);
+            nd_spread(size, n < ND_BLOCK ? n : ND_BLOCK, in[i].v, &spread[i]);
             x[i] = &spread[i];
         }
         if (in[i].t == NULL) continue;
@@ -294,24 +303,49 @@ static int nd_quick(const nd_isa *isa, const nd_row *row, int dtype, const nd_lo
         whole &= in[i].lo == 0 && in[i].hi == nlanes;
         lane[k++] = in[i].lane;
     }
-    if (k == 0) return 0;
-    for (int j = 0; j < k; j++)
-        if (other[j] >= 0) c[j] = x[other[j]];
-    if (!row->value_inside) {
-        args[nin] = out->v;
-        steps[nin] = size;
-        loop->fn(args, &count, n == 1 ? nd_still : steps, loop->data);
+    if (k == 0 || (n > ND_BLOCK && !whole)) return 0;
+    const int back = n * nlanes > ND_TURNING && (nd_turn++ & 1);
+    char *y = out->v, *to = out->t;
+    ptrdiff_t outlane = out->lane;
+    intptr_t count = n < ND_BLOCK ? n : ND_BLOCK;
+    if (back) { /* from the last lane of the last block, which is not full */
+        const ptrdiff_t at = (n - 1) / ND_BLOCK * ND_BLOCK;
+        count = n - at;
+        for (int i = 0; i < nin; i++) nd_on(&x[i], &args[i], at * steps[i]);
+        y += at * size;
+        to += at * size;
+        for (int j = 0; j < k; j++) t[j] += at * size;
+        if (whole) {
+            for (int j = 0; j < k; j++) t[j] += (nlanes - 1) * lane[j], lane[j] = -lane[j];
+            to += (nlanes - 1) * outlane;
+            outlane = -outlane;
+        }
     }
-    if (any) row->fill[dtype](n, x, out->v, wanted);
-    if (whole) {
-        isa->combine[dtype](n, nlanes, k, kinds, c, t, lane, out->t, out->lane);
-    } else {
-        nd_windows windows;
-        nd_cut(&windows, k, term, nlanes);
-        windows.back = 0;
-        nd_lanes(&windows, isa->combine[dtype], size, n, kinds, c, t, lane, out->t, out->lane);
+    steps[nin] = size;
+    for (;;) {
+        for (int j = 0; j < k; j++)
+            if (other[j] >= 0) c[j] = x[other[j]];
+        if (!row->value_inside) {
+            args[nin] = y;
+            loop->fn(args, &count, n == 1 ? nd_still : steps, loop->data);
+        }
+        if (any) row->fill[dtype](count, x, y, wanted);
+        if (whole) {
+            isa->combine[dtype](count, nlanes, k, kinds, c, t, lane, to, outlane);
+        } else {
+            nd_windows windows;
+            nd_cut(&windows, k, term, nlanes);
+            windows.back = back;
+            nd_lanes(&windows, isa->combine[dtype], size, n, kinds, c, t, lane, to, outlane);
+        }
+        if ((n -= count) == 0) return 1;
+        const ptrdiff_t bytes = (back ? -ND_BLOCK : count) * size;
+        for (int i = 0; i < nin; i++) nd_on(&x[i], &args[i], steps[i] ? bytes : 0);
+        y += bytes;
+        to += bytes;
+        for (int j = 0; j < k; j++) t[j] += bytes;
+        count = n < ND_BLOCK ? n : ND_BLOCK;
     }
-    return 1;
 }
 
 int nd_map(const nd_isa *isa, int row, int dtype, nd_loop loop, int nin, const nd_in *in, const nd_out *out, int ndim,
@@ -325,7 +359,7 @@ int nd_map(const nd_isa *isa, int row, int dtype, nd_loop loop, int nin, const n
     p.row = &isa->rows[row];
     if (nin != p.row->nin || (loop.fn == NULL && !p.row->value_inside)) return -1;
     exact = exact && p.row->fill_exact[dtype];
-    if (ndim == 1 && shape[0] > 0 && shape[0] <= ND_BLOCK && !exact && out->t
+    if (ndim == 1 && shape[0] > 0 && !exact && out->t
         && nd_quick(isa, p.row, dtype, &loop, in, out, shape[0], nlanes))
         return 0;
     p.nin = nin;
