@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ndual.rules.registry import structured
 from ndual.rules.special_matrices import _band_adjoint, _band_cotangent, _band_times, _columns, _lanes
+from ndual.rules.stacks import stacked
 from ndual.rules.support import add, conj, real_as, scipy_linalg, truth
 
 Arrays = tuple[Any, ...]
@@ -73,8 +73,8 @@ def _cholesky_banded_vjp(xp: Any, w: Any, y: Any, x: Arrays, lower: Any, **_: An
     return (real_as(x[0], xp.where(_inside(xp, y, low), g, w)),)
 
 
-@structured(
-    "scipy.linalg.cholesky_banded", "ab", _cholesky_banded_vjp, overwrite_ab=False, lower=False, check_finite=True
+@stacked(
+    "scipy.linalg.cholesky_banded", "ab", "2", _cholesky_banded_vjp, overwrite_ab=False, lower=False, check_finite=True
 )
 def cholesky_banded(xp: Any, y: Any, x: Arrays, dx: Arrays, lower: Any, **_: Any) -> Any:
     """The bands of the factor; places that hold no cell keep what they held."""
@@ -122,9 +122,10 @@ def _cho_solve_banded_vjp(xp: Any, w: Any, y: Any, x: Arrays, **_: Any) -> Array
     return real_as(cb, gc), None, real_as(b, g)
 
 
-@structured(
-    "scipy.linalg.cho_solve_banded", "*cb_and_lower b", _cho_solve_banded_vjp, overwrite_b=False, check_finite=True
-)
+@stacked(
+    "scipy.linalg.cho_solve_banded", "*cb_and_lower b", "2 - v", _cho_solve_banded_vjp,
+    overwrite_b=False, check_finite=True,
+)  # fmt: skip
 def cho_solve_banded(xp: Any, y: Any, x: Arrays, dx: Arrays, **_: Any) -> Any:
     """A dy = db - dA y with A = L L^H, all lanes as columns of one right side."""
     (cb, _low, _b), (dc, _p, db) = x, dx

@@ -9,8 +9,9 @@ from typing import Any
 
 from ndual.rules import decompose
 from ndual.rules.householder import _geqrf_jvp
-from ndual.rules.registry import structured, undefined
+from ndual.rules.registry import undefined
 from ndual.rules.scipy_linalg import _reading
+from ndual.rules.stacks import stacked
 from ndual.rules.support import adjoint, dense_vjp, refuse, scipy_linalg, truth
 
 Arrays = tuple[Any, ...]
@@ -33,20 +34,24 @@ def _qr_jvp(xp: Any, y: Any, x: Arrays, dx: Arrays, mode: str, pivoting: Any, **
     a, t = x[0], dx[0]
     if pivoting:
         a, t = a[..., y[-1]], t[..., y[-1]]
-    first = y[:-1] if pivoting else y
+    several = isinstance(y, tuple | list)  # not in mode="r" of stacks, where SciPy unpacks its tuple of one
+    first = (y[:-1] if pivoting else y) if several else (y,)
     if mode == "r":
         q, r = xp.linalg.qr(a)
         # SciPy gives a tuple of one matrix, with rows of zeros below.
         dr = decompose.qr(xp, (q, r), (a,), (t,), "reduced")[1]
         missing = first[0].shape[-2] - dr.shape[-2]
-        out: Any = (xp.concatenate((dr, xp.zeros((*dr.shape[:-2], missing, dr.shape[-1]), dr.dtype)), -2),)
+        dr = xp.concatenate((dr, xp.zeros((*dr.shape[:-2], missing, dr.shape[-1]), dr.dtype)), -2)
+        if not several:
+            return dr
+        out: Any = (dr,)
     else:
         out = decompose.qr(xp, first, (a,), (t,), modes[mode])
     return (*out, None) if pivoting else out
 
 
-@structured(
-    "scipy.linalg.qr", "a", dense_vjp(_qr_jvp),
+@stacked(
+    "scipy.linalg.qr", "a", "2", dense_vjp(_qr_jvp),
     overwrite_a=False, lwork=None, mode="full", pivoting=False, check_finite=True,
 )  # fmt: skip
 def qr(xp: Any, y: Any, x: Arrays, dx: Arrays, **options: Any) -> Any:
@@ -76,7 +81,7 @@ def _rq_lanes(xp: Any, q: Any, r: Any, a: Any, t: Any, mode: str) -> Arrays:
     return adjoint(xp, dr)[..., ::-1, ::-1], adjoint(xp, dq)[..., ::-1, :]
 
 
-@structured("scipy.linalg.rq", "a", dense_vjp(_rq_jvp), overwrite_a=False, lwork=None, mode="full", check_finite=True)
+@stacked("scipy.linalg.rq", "a", "2", dense_vjp(_rq_jvp), overwrite_a=False, lwork=None, mode="full", check_finite=True)
 def rq(xp: Any, y: Any, x: Arrays, dx: Arrays, **options: Any) -> Any:
     """The QR factors of the matrix with its rows reversed, adjoint."""
     return _rq_jvp(xp, y, x, dx, **options)
@@ -112,8 +117,8 @@ def _ldl_jvp(xp: Any, y: Arrays, x: Arrays, dx: Arrays, lower: Any, hermitian: A
     return moved[:, xp.argsort(order)], xp.where(same, f, 0), None
 
 
-@structured(
-    "scipy.linalg.ldl", "A", dense_vjp(_ldl_jvp), lower=True, hermitian=True, overwrite_a=False, check_finite=True
+@stacked(
+    "scipy.linalg.ldl", "A", "2", dense_vjp(_ldl_jvp), lower=True, hermitian=True, overwrite_a=False, check_finite=True
 )
 def ldl(xp: Any, y: Arrays, x: Arrays, dx: Arrays, **options: Any) -> Arrays:
     """With F = L^-1 dA L^-H: its diagonal blocks, and L times the blocks below them over D; pivots stay."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ndual.rules.registry import structured
+from ndual.rules.stacks import stacked
 from ndual.rules.support import add, adjoint, lane_count, real_as, scipy_linalg
 
 
@@ -21,7 +21,7 @@ def _sylvester_vjp(xp: Any, w: Any, y: Any, x: tuple[Any, Any, Any]) -> tuple[An
     return -xp.matmul(g, h), -xp.matmul(h, g), g
 
 
-@structured("scipy.linalg.solve_sylvester", "a b q", _sylvester_vjp)
+@stacked("scipy.linalg.solve_sylvester", "a b q", "2 2 2", _sylvester_vjp)
 def solve_sylvester(xp: Any, y: Any, x: tuple[Any, Any, Any], dx: tuple[Any, Any, Any]) -> Any:
     """A dY + dY B = dQ - dA Y - Y dB."""
     (a, b, _q), (da, db, dq) = x, dx
@@ -36,7 +36,7 @@ def _continuous_vjp(xp: Any, w: Any, y: Any, x: tuple[Any, Any]) -> tuple[Any, A
     return -xp.matmul(g, adjoint(xp, y)) - xp.matmul(adjoint(xp, g), y), g
 
 
-@structured("scipy.linalg.solve_continuous_lyapunov scipy.linalg.solve_lyapunov", "a q", _continuous_vjp)
+@stacked("scipy.linalg.solve_continuous_lyapunov scipy.linalg.solve_lyapunov", "a q", "2 2", _continuous_vjp)
 def solve_continuous_lyapunov(xp: Any, y: Any, x: tuple[Any, Any], dx: tuple[Any, Any]) -> Any:
     """A dY + dY A^H = dQ - dA Y - Y dA^H."""
     (a, _q), (da, dq) = x, dx
@@ -54,7 +54,7 @@ def _discrete_vjp(xp: Any, w: Any, y: Any, x: tuple[Any, Any], method: Any) -> t
     return xp.matmul(xp.matmul(g, a), yh) + xp.matmul(xp.matmul(gh, a), y), g
 
 
-@structured("scipy.linalg.solve_discrete_lyapunov", "a q", _discrete_vjp, method=None)
+@stacked("scipy.linalg.solve_discrete_lyapunov", "a q", "2 2", _discrete_vjp, method=None)
 def solve_discrete_lyapunov(xp: Any, y: Any, x: tuple[Any, Any], dx: tuple[Any, Any], method: Any) -> Any:
     """A dY A^H - dY = -(dQ + dA Y A^H + A Y dA^H)."""
     (a, _q), (da, dq) = x, dx
@@ -124,7 +124,7 @@ def _riccati(name: str, lyapunov: str, discrete: bool) -> None:
             right = adjoint(xp, over(xp, adjoint(xp, over(xp, right, e)), e))
         return solved(xp, adjoint(xp, over(xp, closed, e)), right)
 
-    structured(f"scipy.linalg.{name}", "a b q r e? s?", vjp, balanced=True)(jvp)
+    stacked(f"scipy.linalg.{name}", "a b q r e? s?", "2 2 2 2 2 2", vjp, balanced=True)(jvp)
     jvp.__doc__ = f"{name}: a Lyapunov equation of the closed loop."
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from ndual.rules import decompose, linalg
 from ndual.rules.registry import structured
+from ndual.rules.stacks import stacked
 from ndual.rules.support import add, adjoint, conj, dense_vjp, refuse, scipy_linalg
 from ndual.rules.triangular import whole
 
@@ -106,7 +107,7 @@ def _procrustes_jvp(xp: Any, y: Arrays, x: Arrays, dx: Arrays, check_finite: boo
     return du, (conj(xp, u) * t).real.sum(axis=(-2, -1)) + 0 * scale
 
 
-@structured("scipy.linalg.orthogonal_procrustes", "A B", dense_vjp(_procrustes_jvp), check_finite=True)
+@stacked("scipy.linalg.orthogonal_procrustes", "A B", "2 2", dense_vjp(_procrustes_jvp), check_finite=True)
 def orthogonal_procrustes(xp: Any, y: Arrays, x: Arrays, dx: Arrays, check_finite: bool) -> Arrays:
     """The polar factor of A^H B, and the sum of its singular values."""
     return _procrustes_jvp(xp, y, x, dx)
@@ -151,9 +152,10 @@ def _eig_jvp(xp: Any, y: Any, x: Arrays, dx: Arrays, left: Any, right: Any, homo
     return (dw, *out) if out else dw
 
 
-@structured(
+@stacked(
     "scipy.linalg.eig",
     "a b?",
+    "2 2",
     dense_vjp(_eig_jvp),
     left=False,
     right=True,
@@ -171,9 +173,10 @@ def _eigvals_jvp(xp: Any, y: Any, x: Arrays, dx: Arrays, homogeneous_eigvals: An
     return _eig_jvp(xp, y, x, dx, False, False, homogeneous_eigvals)
 
 
-@structured(
+@stacked(
     "scipy.linalg.eigvals",
     "a b?",
+    "2 2",
     dense_vjp(_eigvals_jvp),
     overwrite_a=False,
     check_finite=True,
@@ -192,9 +195,10 @@ def _lstsq_jvp(xp: Any, y: Arrays, x: Arrays, dx: Arrays, cond: Any, **_: Any) -
     return dz, dr, rank, None if y[3] is None else ds
 
 
-@structured(
+@stacked(
     "scipy.linalg.lstsq",
     "a b",
+    "2 v",
     dense_vjp(_lstsq_jvp),
     cond=None,
     overwrite_a=False,

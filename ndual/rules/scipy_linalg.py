@@ -11,6 +11,7 @@ from typing import Any
 from ndual.rules import decompose, linalg
 from ndual.rules.linalg import cholesky_cotangent, cholesky_lanes
 from ndual.rules.registry import KERNELS, structured
+from ndual.rules.stacks import stacked
 from ndual.rules.support import (
     adjoint,
     conj,
@@ -55,7 +56,7 @@ def _solve_triangular_vjp(
 ) -> tuple[Any, Any]:
     a, b = x
     trans, low, unit = _operation(trans), truth(lower), truth(unit_diagonal)
-    if a.ndim > 2:
+    if a.ndim > 2 or b.ndim > 2:
         whole = _triangle(xp, a, low, trans, unit) + (xp.eye(a.shape[-1], dtype=a.dtype) if unit else 0)
         g, gb = linalg.solve_vjp(xp, w, y, (whole, b))
         return tri_part(xp, _triangle(xp, g, low != bool(trans), trans, unit), low, unit), gb
@@ -77,7 +78,7 @@ def solve_triangular(
     """op(A) dy = db - op(dA) y, with the triangle of dA that belongs to what was read."""
     (a, b), (da, db) = x, dx
     trans, low, unit = _operation(trans), truth(lower), truth(unit_diagonal)
-    if a.ndim > 2:
+    if a.ndim > 2 or b.ndim > 2:
         whole = _triangle(xp, a, low, trans, unit) + (xp.eye(a.shape[-1], dtype=a.dtype) if unit else 0)
         move = None if da is None else _triangle(xp, da, low, trans, unit)
         return linalg.solve(xp, y, (whole, b), (move, db))
@@ -119,7 +120,7 @@ def _cho_factor_vjp(xp: Any, w: Any, y: Any, x: tuple[Any], **_: Any) -> tuple[A
     return (inside + _other_triangle(xp, c, x[0], g, low),)
 
 
-@structured("scipy.linalg.cho_factor", "a", _cho_factor_vjp, **_FACTOR)
+@stacked("scipy.linalg.cho_factor", "a", "2", _cho_factor_vjp, **_FACTOR)
 def cho_factor(xp: Any, y: Any, x: tuple[Any], dx: tuple[Any], **_: Any) -> Any:
     """The Cholesky factor's lanes, and those of the other triangle."""
     c, low = y[0], bool(y[1])  # SciPy 1.18 returns an array
@@ -140,7 +141,7 @@ def _cho_solve_vjp(xp: Any, w: Any, y: Any, x: tuple[Any, ...], **_: Any) -> tup
     return tri_part(xp, g, low), None, gb
 
 
-@structured("scipy.linalg.cho_solve", "*c_and_lower b", _cho_solve_vjp, **_CALL)
+@stacked("scipy.linalg.cho_solve", "*c_and_lower b", "2 - v", _cho_solve_vjp, **_CALL)
 def cho_solve(xp: Any, y: Any, x: tuple[Any, ...], dx: tuple[Any, ...], **_: Any) -> Any:
     """A dy = db - dA y with A = L L^H and dA = dL L^H + L dL^H, two triangular solves for all lanes."""
     (c, low, _b), (dc, _, db) = x, dx
@@ -297,7 +298,9 @@ def _expm_frechet_vjp(xp: Any, w: Any, y: Any, x: tuple[Any, Any], compute_expm:
     return real_as(a, g[:n, :n] + g[n:, n:]), real_as(e, g[:n, n:])
 
 
-@structured("scipy.linalg.expm_frechet", "A E", _expm_frechet_vjp, method=None, compute_expm=True, check_finite=True)
+@stacked(
+    "scipy.linalg.expm_frechet", "A E", "2 2", _expm_frechet_vjp, method=None, compute_expm=True, check_finite=True
+)
 def expm_frechet(xp: Any, y: Any, x: tuple[Any, Any], dx: tuple[Any, Any], compute_expm: Any, **_: Any) -> Any:
     """Both results are blocks of expm([[A, E], [0, A]]), whose derivative is a block of one twice as large."""
     (a, e), (da, de) = x, dx

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from ndual.rules.decompose import eigh_lanes
-from ndual.rules.registry import composition, structured
+from ndual.rules.registry import composition
+from ndual.rules.stacks import stacked
 from ndual.rules.support import add, array_of, dense_vjp, real_as, refuse, scipy_linalg
 
 Arrays = tuple[Any, ...]
@@ -14,17 +17,20 @@ Arrays = tuple[Any, ...]
 @composition("scipy.linalg.toeplitz")
 def toeplitz(xp: Any, c: Any, r: Any = None) -> Any:
     """One take from the column, reversed, followed by the row."""
-    c = xp.ravel(c)
-    r = xp.conj(c) if r is None else xp.ravel(r)
-    m, n = xp.shape(c)[0], xp.shape(r)[0]
-    return xp.take(xp.concatenate((c[::-1], r[1:])), xp.arange(m)[::-1, None] + xp.arange(n))
+    c = xp.atleast_1d(array_of(xp, c))
+    r = xp.conj(c) if r is None else xp.atleast_1d(array_of(xp, r))
+    m, n = xp.shape(c)[-1], xp.shape(r)[-1]
+    lead = np.broadcast_shapes(xp.shape(c)[:-1], xp.shape(r)[:-1])
+    c, r = (xp.broadcast_to(v, (*lead, xp.shape(v)[-1])) for v in (c, r))
+    return xp.concatenate((c[..., ::-1], r[..., 1:]), -1)[..., xp.arange(m)[::-1, None] + xp.arange(n)]
 
 
 @composition("scipy.linalg.circulant")
 def circulant(xp: Any, c: Any) -> Any:
     """One take."""
-    n = xp.shape(c)[0]
-    return xp.take(c, (xp.arange(n)[:, None] - xp.arange(n)) % n)
+    c = array_of(xp, c)
+    n = xp.shape(c)[-1]
+    return c[..., (xp.arange(n)[:, None] - xp.arange(n)) % n]
 
 
 @composition("scipy.linalg.hankel")
@@ -157,9 +163,10 @@ def _solve_banded_jvp(xp: Any, y: Any, x: Arrays, dx: Arrays, l_and_u: Any, **_:
     return _lanes(xp, scipy_linalg(xp).solve_banded(l_and_u, ab, _columns(xp, r)), r.shape)
 
 
-@structured(
+@stacked(
     "scipy.linalg.solve_banded",
     "(l_and_u) ab b",
+    "2 v",
     _solve_banded_vjp,
     overwrite_ab=False,
     overwrite_b=False,
@@ -216,9 +223,10 @@ def _solveh_banded_jvp(xp: Any, y: Any, x: Arrays, dx: Arrays, lower: Any, **_: 
     return _lanes(xp, scipy_linalg(xp).solveh_banded(ab, _columns(xp, r), lower=lower), r.shape)
 
 
-@structured(
+@stacked(
     "scipy.linalg.solveh_banded",
     "ab b",
+    "2 v",
     _solveh_banded_vjp,
     overwrite_ab=False,
     overwrite_b=False,
@@ -244,9 +252,7 @@ def _toeplitz_jvp(xp: Any, y: Any, x: Arrays, dx: Arrays, **_: Any) -> Any:
         n = c.shape[0]
         first = xp.zeros((len(dr), n), dr.dtype) if dc is None else dc
         other = xp.conj(first) if r is None else xp.zeros_like(first) if dr is None else dr
-        index = xp.arange(n)[:, None] - xp.arange(n)
-        move = xp.where(index >= 0, first[:, abs(index)], other[:, abs(index)])
-        t = add(xp, -xp.einsum("nij,j...->ni...", move, y), t)
+        t = add(xp, -_toeplitz_product(xp, first, other, y), t)
     return _lanes(xp, library.solve_toeplitz(c if r is None else (c, r), _columns(xp, t)), t.shape)
 
 
@@ -255,24 +261,63 @@ def _toeplitz_vjp(xp: Any, w: Any, y: Any, x: Arrays, **_: Any) -> Arrays:
     other = c if r is None else xp.conj(r)  # the first entry of a row is not read, nor that of the adjoint's column
     g = scipy_linalg(xp).solve_toeplitz((xp.concatenate((xp.conj(c[:1]), other[1:])), xp.conj(c)), w)
     whole = -xp.matmul(g.reshape(len(g), -1), xp.conj(y.reshape(len(y), -1)).T)
-    gc, gr = (xp.stack([xp.trace(whole, sign * k) for k in range(len(c))]) for sign in (-1, 1))
-    gr = xp.concatenate((xp.zeros_like(gr[:1]), gr[1:]))
-    if r is None:
-        return real_as(c, gc + xp.conj(gr)), None, real_as(b, g)
-    return real_as(c, gc), real_as(r, gr), real_as(b, g)
+    gc, gr = _toeplitz_entries(xp, whole, r)
+    return real_as(c, gc), None if gr is None else real_as(r, gr), real_as(b, g)
 
 
-@structured("scipy.linalg.solve_toeplitz", "c r? b", _toeplitz_vjp, binder=_toeplitz_arguments, check_finite=True)
+@stacked("scipy.linalg.solve_toeplitz", "c r? b", "1 1 v", _toeplitz_vjp, binder=_toeplitz_arguments, check_finite=True)
 def solve_toeplitz(xp: Any, y: Any, x: Arrays, dx: Arrays, **options: Any) -> Any:
     """A dx = db - dA x, all lanes as columns of one right side."""
     return _toeplitz_jvp(xp, y, x, dx, **options)
 
 
-@composition("scipy.linalg.matmul_toeplitz")
-def matmul_toeplitz(xp: Any, c_or_cr: Any, x: Any, check_finite: bool = False, workers: Any = None) -> Any:
-    """The product with the matrix itself: values agree with the transforms that SciPy takes to rounding only."""
-    c, r = c_or_cr if isinstance(c_or_cr, tuple) else (c_or_cr, None)
-    return xp.matmul(toeplitz(xp, c, r), array_of(xp, x))
+def _toeplitz_factors(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    names = dict(zip(("c_or_cr", "x", "check_finite", "workers"), args, strict=False)) | kwargs
+    c = names.pop("c_or_cr")
+    c, r = c if isinstance(c, tuple) else (c, None)
+    return (c, r, names.pop("x")), names
+
+
+def _toeplitz_product(xp: Any, c: Any, r: Any, y: Any) -> Any:
+    """Lanes of a Toeplitz matrix times a constant; a row of zeros has no entry of its own on the diagonal."""
+    index = xp.arange(c.shape[-1])[:, None] - xp.arange(r.shape[-1])
+    last_row, last_column = r.shape[-1] - 1, c.shape[-1] - 1
+    below, above = xp.minimum(abs(index), last_column), xp.minimum(abs(index), last_row)
+    return xp.einsum("nij,j...->ni...", xp.where(index >= 0, c[:, below], r[:, above]), y)
+
+
+def _toeplitz_entries(xp: Any, whole: Any, r: Any) -> tuple[Any, Any]:
+    """The cotangents of column and row from that of the matrix; the row's first entry is not read."""
+    m, n = whole.shape
+    gc = xp.stack([xp.trace(whole, -k) for k in range(m)])
+    gr = xp.stack([xp.trace(whole, k) for k in range(n)])
+    gr = xp.concatenate((xp.zeros_like(gr[:1]), gr[1:]))
+    return (gc + xp.conj(gr), None) if r is None else (gc, gr)
+
+
+def _matmul_toeplitz_vjp(xp: Any, w: Any, y: Any, x: Arrays, **_: Any) -> Arrays:
+    c, r, v = x
+    whole = xp.matmul(w.reshape(len(w), -1), xp.conj(v.reshape(len(v), -1)).T)
+    gc, gr = _toeplitz_entries(xp, whole, r)
+    gx = xp.matmul(xp.conj(toeplitz(xp, c, r)).T, w)
+    return real_as(c, gc), None if gr is None else real_as(r, gr), real_as(v, gx)
+
+
+@stacked(
+    "scipy.linalg.matmul_toeplitz", "c r? x", "1 1 v", _matmul_toeplitz_vjp, binder=_toeplitz_factors,
+    check_finite=False, workers=None,
+)  # fmt: skip
+def matmul_toeplitz(xp: Any, y: Any, x: Arrays, dx: Arrays, **_: Any) -> Any:
+    """The lanes dT x + T dx, in the type of the result: SciPy transforms in double precision."""
+    (c, r, v), (dc, dr, dv) = x, dx
+    t: Any = None
+    if dc is not None or dr is not None:
+        first = xp.zeros((len(dr), len(c)), dr.dtype) if dc is None else dc
+        zeros = xp.zeros((len(first), len(c if r is None else r)), first.dtype)
+        t = _toeplitz_product(xp, first, xp.conj(first) if r is None else zeros if dr is None else dr, v)
+    if dv is not None:
+        t = add(xp, _lanes(xp, xp.matmul(toeplitz(xp, c, r), _columns(xp, dv)), (len(dv), len(c), *v.shape[1:])), t)
+    return t.astype(y.dtype)
 
 
 def _tridiagonal_jvp(
@@ -303,7 +348,7 @@ _TRIDIAGONAL: dict[str, Any] = {
 }
 
 
-@structured("scipy.linalg.eigh_tridiagonal", "d e", dense_vjp(_tridiagonal_jvp), eigvals_only=False, **_TRIDIAGONAL)
+@stacked("scipy.linalg.eigh_tridiagonal", "d e", "1 1", dense_vjp(_tridiagonal_jvp), eigvals_only=False, **_TRIDIAGONAL)
 def eigh_tridiagonal(xp: Any, y: Any, x: Arrays, dx: Arrays, **options: Any) -> Any:
     """As numpy.linalg.eigh of the matrix that both diagonals stand for."""
     return _tridiagonal_jvp(xp, y, x, dx, **options)
@@ -313,7 +358,7 @@ def _tridiagonal_values_jvp(xp: Any, y: Any, x: Arrays, dx: Arrays, **options: A
     return _tridiagonal_jvp(xp, y, x, dx, eigvals_only=True, **options)
 
 
-@structured("scipy.linalg.eigvalsh_tridiagonal", "d e", dense_vjp(_tridiagonal_values_jvp), **_TRIDIAGONAL)
+@stacked("scipy.linalg.eigvalsh_tridiagonal", "d e", "1 1", dense_vjp(_tridiagonal_values_jvp), **_TRIDIAGONAL)
 def eigvalsh_tridiagonal(xp: Any, y: Any, x: Arrays, dx: Arrays, **options: Any) -> Any:
     """The values alone."""
     return _tridiagonal_values_jvp(xp, y, x, dx, **options)

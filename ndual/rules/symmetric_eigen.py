@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ndual.rules import decompose
-from ndual.rules.registry import structured
+from ndual.rules.stacks import stacked
 from ndual.rules.support import adjoint, scipy_linalg, truth
 from ndual.rules.triangular import literal, whole
 
@@ -65,6 +65,12 @@ class _Problem:
         return -self.xp.matmul(self.xp.matmul(self.inverse, db), self.inverse)
 
 
+def _of_all(x: Pair, params: dict[str, Any]) -> bool:
+    """Whether the whole spectrum is asked for, and no operand is broadcast: such stacks are taken at once."""
+    whole_spectrum = params["subset_by_index"] is None and params["subset_by_value"] is None
+    return whole_spectrum and (x[1] is None or x[0].shape == x[1].shape)
+
+
 def _problem(xp: Any, y: Any, x: Pair, lower: Any, eigvals_only: Any, params: dict[str, Any]) -> _Problem:
     return _Problem(xp, y, x, truth(lower), truth(eigvals_only), params)
 
@@ -84,7 +90,7 @@ def _eigh_vjp(xp: Any, w: Any, y: Any, x: Pair, lower: Any, eigvals_only: Any, *
     return ga, literal(xp, g, p.low)
 
 
-@structured("scipy.linalg.eigh", "a b?", _eigh_vjp, **_EIGH)
+@stacked("scipy.linalg.eigh", "a b?", "2 2", _eigh_vjp, native=_of_all, **_EIGH)
 def eigh(xp: Any, y: Any, x: Pair, dx: Pair, lower: Any, eigvals_only: Any, **params: Any) -> Any:
     """With M = V^H (dA - w dB) V: dw = diag(M), dV = V (M / gaps), less half of V^H dB V on the diagonal."""
     p = _problem(xp, y, x, lower, eigvals_only, params)
@@ -101,7 +107,10 @@ def _eigvalsh_vjp(xp: Any, w: Any, y: Any, x: Pair, **params: Any) -> Pair:
     return _eigh_vjp(xp, w, y, x, eigvals_only=True, **params)
 
 
-@structured("scipy.linalg.eigvalsh", "a b?", _eigvalsh_vjp, **{k: v for k, v in _EIGH.items() if k != "eigvals_only"})
+@stacked(
+    "scipy.linalg.eigvalsh", "a b?", "2 2", _eigvalsh_vjp,
+    native=_of_all, **{k: v for k, v in _EIGH.items() if k != "eigvals_only"},
+)  # fmt: skip
 def eigvalsh(xp: Any, y: Any, x: Pair, dx: Pair, **params: Any) -> Any:
     """diag(V^H (dA - w dB) V)."""
     return eigh(xp, y, x, dx, eigvals_only=True, **params)

@@ -9,6 +9,7 @@ from typing import Any
 
 from ndual.rules import linalg
 from ndual.rules.registry import structured
+from ndual.rules.stacks import stacked
 from ndual.rules.support import adjoint, scipy_linalg
 from ndual.rules.triangular import tri_inverse, tri_part
 
@@ -150,7 +151,9 @@ def _lu_solve_vjp(xp: Any, w: Any, y: Any, x: Arrays, trans: int, **_: Any) -> A
     return _together(xp, xp.matmul(g, adjoint(xp, upper)), xp.matmul(adjoint(xp, lower), g)), None, gb
 
 
-@structured("scipy.linalg.lu_solve", "*lu_and_piv b", _lu_solve_vjp, trans=0, overwrite_b=False, check_finite=True)
+@stacked(
+    "scipy.linalg.lu_solve", "*lu_and_piv b", "2 1 v", _lu_solve_vjp, trans=0, overwrite_b=False, check_finite=True
+)
 def lu_solve(xp: Any, y: Any, x: Arrays, dx: Arrays, trans: int, **_: Any) -> Any:
     """A dx = db - dA x with the matrix that the factors stand for."""
     (packed, pivots, b), (move, _p, db) = x, dx

@@ -188,6 +188,52 @@ def factors_of_scipy(d):
         yield sl.norm, (a,), {"ord": order}
 
 
+def stacks_of_scipy(d):
+    """What SciPy takes matrix by matrix, one operand broadcast against the other."""
+    a, b, v, m = d.well(3, 3), d.well(2, 3, 3), d.any(3), d.any(3, 2)
+    p, stack, rights = d.definite(3, 3), d.definite(2, 3, 3), d.any(2, 3, 2)
+    bands, half = d.any(2, 3, 5) / 3, d.any(2, 2, 5) / 3
+    bands[:, 1], half[:, 0] = 5, 5
+    c, r = d.any(2, 4), d.any(4)
+    c[:, 0] = 6
+    for left, right in ((b, rights), (a, rights), (b, m), (b, v), (b[:, None], d.any(2, 3, 2))):
+        yield sl.solve, (left, right), {}
+        yield sl.solve_triangular, (left, right), {"lower": True}
+        yield sl.lu_solve, (sl.lu_factor(left), right), {}
+        yield sl.cho_solve, ((left, True), right), {}
+        yield sl.lstsq, (left, right), {}
+    for right in (d.any(5), d.any(5, 2), d.any(2, 5, 2)):
+        yield sl.solve_banded, ((1, 1), bands, right), {}
+        yield sl.solveh_banded, (half, right), {"lower": True}
+        yield sl.cho_solve_banded, ((half, True), right), {}
+    yield sl.cholesky_banded, (half,), {"lower": True}
+    yield sl.solve_toeplitz, (c, d.any(4, 2)), {}
+    yield sl.solve_toeplitz, ((c, r), d.any(2, 4, 2)), {}
+    yield sl.matmul_toeplitz, (c, d.any(4)), {}
+    yield sl.matmul_toeplitz, ((c, d.any(3)), d.any(3, 2)), {}
+    yield sl.toeplitz, (c, r), {}
+    yield sl.circulant, (c,), {}
+    yield sl.expm_frechet, (b / 3, d.any(3, 3)), {}
+    yield sl.solve_sylvester, (a, d.well(2, 2), rights), {}
+    yield sl.solve_continuous_lyapunov, (a, d.any(2, 3, 3)), {}
+    yield sl.solve_discrete_lyapunov, (b / 8, d.any(3, 3)), {}
+    yield sl.orthogonal_procrustes, (d.well(4, 3), d.any(2, 4, 3)), {}
+    for first, second in ((stack, p), (p, stack), (stack, stack[::-1])):
+        yield sl.eigvalsh, (first, second), {}
+        yield sl.eigvals, (first, second), {}
+    yield sl.eigvalsh, (stack,), {"subset_by_index": (1, 2)}
+    for lower in (False, True):
+        yield sl.cho_factor, (stack,), {"lower": lower}
+        yield sl.ldl, (stack,), {"lower": lower}
+    if d.kind == "real":
+        yield sl.eigh, (stack,), {"subset_by_index": (0, 1)}
+        yield sl.eig, (stack,), {"left": True}
+        yield sl.rq, (b,), {}
+        for mode in ("economic", "r"):
+            yield sl.qr, (d.well(2, 4, 3),), {"mode": mode, "pivoting": True}
+        yield sl.qr, (d.well(2, 4, 3),), {"mode": "r"}
+
+
 def solvers_of_scipy(d):
     a, b, v, m, p = d.well(3, 3), d.well(2, 3, 3), d.any(3), d.any(3, 2), d.definite(3, 3)
     for kind in (*FULL, *STRUCTURES, *HERMITIAN):
