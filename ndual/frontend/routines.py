@@ -106,18 +106,14 @@ def qr(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     arrays, given = rule.bind(args, kwargs)  # type: ignore[attr-defined]
     if given["mode"] != "raw":
         return forward.apply(rule, function, args, kwargs)
-    if given["pivoting"]:
-        raise NoRuleError(
-            f"scipy.linalg.qr: expected another mode than 'raw' with pivoting=True{_core.user_location()}. "
-            "Factor a[:, p] with the p of one call"
-        )
     (a,) = arrays
     letter = {"f": "s", "F": "c", "D": "z"}.get(a.dtype.char, "d")
-    size = registry.lookup(f"scipy.linalg.lapack.{letter}geqrf_lwork")(*a.shape)[0]
-    name = f"scipy.linalg.lapack.{letter}geqrf"
-    options = {"lwork": int(size.real)}
-    packed, tau, *_ = forward.apply(registry.RULES[name], registry.lookup(name), (a,), options)
-    return (packed, tau), np.triu(packed[: min(a.shape)])
+    name = f"scipy.linalg.lapack.{letter}{'geqp3' if given['pivoting'] else 'geqrf'}"
+    routine = registry.lookup(name)
+    size = routine(_core.bottom(a), lwork=-1)[-2][0]
+    packed, *rest, _work, _info = forward.apply(registry.RULES[name], routine, (a,), {"lwork": int(size.real)})
+    tau = rest.pop()
+    return (packed, tau), np.triu(packed[: min(a.shape)]), *(pivots - 1 for pivots in rest)
 
 
 FUNCTIONS = {"scipy.linalg.qr": qr}

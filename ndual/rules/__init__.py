@@ -2,6 +2,7 @@
 
 from ndual.rules import (
     array_api,
+    banded_eigen,
     banded_factors,
     blas,
     blas_parts,
@@ -49,6 +50,7 @@ from ndual.rules import (
 
 __all__ = [
     "array_api",
+    "banded_eigen",
     "banded_factors",
     "blas",
     "blas_parts",

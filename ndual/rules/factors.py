@@ -11,20 +11,18 @@ from ndual.rules import decompose
 from ndual.rules.householder import _geqrf_jvp
 from ndual.rules.registry import undefined
 from ndual.rules.scipy_linalg import _reading
-from ndual.rules.stacks import stacked
-from ndual.rules.support import adjoint, dense_vjp, refuse, scipy_linalg, truth
+from ndual.rules.stacks import over_stacks, stacked
+from ndual.rules.support import add, adjoint, dense_vjp, lane_count, refuse, scipy_linalg, truth
 
 Arrays = tuple[Any, ...]
 
 
 def _raw_jvp(xp: Any, y: Arrays, x: Arrays, dx: Arrays) -> Arrays:
-    if x[0].ndim > 2:
-        raise refuse("numpy.linalg.qr", "mode='raw' of stacks", "Factor the matrices one by one.")
     moved = _geqrf_jvp(xp, (xp.swapaxes(y[0], -1, -2), y[1]), x, dx)
     return xp.swapaxes(moved[0], -1, -2), moved[1]
 
 
-decompose.RAW[:] = [_raw_jvp, dense_vjp(_raw_jvp)]
+decompose.RAW[:] = over_stacks("2", _raw_jvp, dense_vjp(_raw_jvp))
 
 
 def _qr_jvp(xp: Any, y: Any, x: Arrays, dx: Arrays, mode: str, pivoting: Any, **_: Any) -> Any:
@@ -57,6 +55,35 @@ def _qr_jvp(xp: Any, y: Any, x: Arrays, dx: Arrays, mode: str, pivoting: Any, **
 def qr(xp: Any, y: Any, x: Arrays, dx: Arrays, **options: Any) -> Any:
     """As numpy.linalg.qr; pivots stay where they are."""
     return _qr_jvp(xp, y, x, dx, **options)
+
+
+def _multiply_jvp(
+    xp: Any, y: Arrays, x: Arrays, dx: Arrays, mode: str, pivoting: Any, conjugate: Any, overwrite_c: Any, **_: Any
+) -> Arrays:
+    (a, c), (da, dc) = x, dx
+    form = "full" if mode == "left" and truth(overwrite_c) else "economic"
+    q, *rest = scipy_linalg(xp).qr(a, mode=form, pivoting=bool(pivoting))
+    moves: Any = (None, None)
+    if da is not None:
+        moves = _qr_jvp(xp, (q, *rest), (a,), (da,), form, pivoting)
+    q, dq = (None if v is None else xp.conj(v) if conjugate else v for v in (q, moves[0]))
+    left = mode == "left"
+    c, dc = (None if v is None else v[..., None] if left and c.ndim == 1 else v for v in (c, dc))
+    t: Any = None if dc is None else xp.matmul(q, dc) if left else xp.matmul(dc, q)
+    if dq is not None:
+        t = add(xp, xp.matmul(dq, c) if left else xp.matmul(c, dq), t)
+    k = min(a.shape)
+    dr = xp.zeros((lane_count(dx), *y[1].shape), y[1].dtype) if moves[1] is None else moves[1][..., :k, :]
+    return (t.reshape(len(t), *y[0].shape), dr, None)[: len(y)]
+
+
+@stacked(
+    "scipy.linalg.qr_multiply", "a c", "2 v", dense_vjp(_multiply_jvp),
+    mode="right", pivoting=False, conjugate=False, overwrite_a=False, overwrite_c=False,
+)  # fmt: skip
+def qr_multiply(xp: Any, y: Arrays, x: Arrays, dx: Arrays, **options: Any) -> Arrays:
+    """Q C or C Q, and R."""
+    return _multiply_jvp(xp, y, x, dx, **options)
 
 
 def _flipped(xp: Any, m: Any) -> Any:

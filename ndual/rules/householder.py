@@ -61,6 +61,18 @@ def geqrf(xp: Any, y: Arrays, x: Arrays, dx: Arrays, **_: Any) -> Arrays:
     return _geqrf_jvp(xp, y, x, dx)
 
 
+def _geqp3_jvp(xp: Any, y: Arrays, x: Arrays, dx: Arrays, **_: Any) -> Arrays:
+    order = y[1] - 1
+    packed, taus = _geqrf_jvp(xp, (y[0], y[2]), (x[0][:, order],), (dx[0][:, :, order],))[:2]
+    return packed, None, taus, None, None
+
+
+@structured(_lapack("s,d,c,z:geqp3"), "a", dense_vjp(_geqp3_jvp), lwork=None, overwrite_a=0)
+def geqp3(xp: Any, y: Arrays, x: Arrays, dx: Arrays, **_: Any) -> Arrays:
+    """As geqrf, of the columns in the order of the pivots, which stay."""
+    return _geqp3_jvp(xp, y, x, dx)
+
+
 def _multiply(xp: Any, x: Arrays, dx: Arrays, c: Any, dc: Any, adjoint_of: bool) -> Any:
     """The lanes of Q C, or of Q^H C."""
     (qr, taus), (dqr, dtaus) = x, dx

@@ -113,6 +113,39 @@ def orthogonal_procrustes(xp: Any, y: Arrays, x: Arrays, dx: Arrays, check_finit
     return _procrustes_jvp(xp, y, x, dx)
 
 
+def _angles_jvp(xp: Any, y: Any, x: Arrays, dx: Arrays) -> Any:
+    """With cos(t) = u^H P^H Q v for bases P and Q, and w what completes Q v to P u: - Re(u^H dP^H w), and so for Q.
+
+    A basis moves out of its subspace by (1 - P P^H) dA A^+ P; how it moves within does not count.
+    """
+    bases, moves = [], []
+    for a, t in zip(x, dx, strict=True):
+        p = xp.linalg.svd(a, full_matrices=False)[0]
+        bases.append(p)
+        if t is not None:
+            t = xp.matmul(t, xp.matmul(xp.linalg.pinv(a), p))
+            t = t - xp.matmul(p, xp.matmul(adjoint(xp, p), t))
+        moves.append(t)
+    u, cosine, vh = xp.linalg.svd(xp.matmul(adjoint(xp, bases[0]), bases[1]), full_matrices=False)
+    sides = xp.matmul(bases[0], u), xp.matmul(bases[1], adjoint(xp, vh))
+    turns = u, adjoint(xp, vh)
+    out: Any = None
+    with xp.errstate(all="ignore"):
+        for k, t in enumerate(moves):
+            if t is None:
+                continue
+            beyond = (sides[1 - k] - sides[k] * cosine) / xp.sin(y)[::-1]
+            here = -(conj(xp, xp.matmul(t, turns[k])) * beyond).real.sum(axis=-2)
+            out = here if out is None else out + here
+    return out[..., ::-1]  # the largest angle first
+
+
+@stacked("scipy.linalg.subspace_angles", "A B", "2 2", dense_vjp(_angles_jvp))
+def subspace_angles(xp: Any, y: Any, x: Arrays, dx: Arrays) -> Any:
+    """The angles between the columns' spans, where these have full rank."""
+    return _angles_jvp(xp, y, x, dx)
+
+
 def _quotient(xp: Any, x: Arrays, dx: Arrays) -> Arrays:
     """The matrix B^-1 A and its lanes: A v = w B v has its values and vectors."""
     (a, b), (t, db) = x, dx
@@ -125,11 +158,8 @@ def _quotient(xp: Any, x: Arrays, dx: Arrays) -> Arrays:
 
 
 def _eig_jvp(xp: Any, y: Any, x: Arrays, dx: Arrays, left: Any, right: Any, homogeneous_eigvals: Any, **_: Any) -> Any:
-    if x[1] is not None:
-        if homogeneous_eigvals:
-            raise refuse("scipy.linalg.eig", "homogeneous_eigvals= with b=", "Only their quotients are determined.")
-        if (left or right) and any(v.dtype.kind == "c" for v in y[1:]):
-            raise refuse("scipy.linalg.eig", "complex vectors with b=", "Use numpy.linalg.eig of solve(b, a).")
+    if x[1] is not None and homogeneous_eigvals:
+        raise refuse("scipy.linalg.eig", "homogeneous_eigvals= with b=", "Only their quotients are determined.")
     found = y if left or right else (y,)
     # SciPy's values are always complex.
     values = found[0][0] if homogeneous_eigvals else found[0]
@@ -148,6 +178,8 @@ def _eig_jvp(xp: Any, y: Any, x: Arrays, dx: Arrays, left: Any, right: Any, homo
         out.append(dv)
     dw = dw.astype(values.dtype)
     dw = xp.stack((dw, xp.zeros_like(dw)), 1) if homogeneous_eigvals else dw
+    if x[1] is not None:  # LAPACK's vectors have a phase by chance, which is kept
+        out = [dv - v * (conj(xp, v) * dv).sum(axis=-2, keepdims=True) for v, dv in zip(vectors, out, strict=True)]
     out = [dv if v.dtype.kind == "c" else dv.real for v, dv in zip(vectors, out, strict=True)]
     return (dw, *out) if out else dw
 

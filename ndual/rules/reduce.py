@@ -27,7 +27,8 @@ from ndual.rules.support import (
 passive(
     "numpy.any numpy.all numpy.argmax numpy.argmin numpy.nanargmax numpy.nanargmin numpy.count_nonzero "
     "numpy.isclose numpy.allclose numpy.array_equal numpy.array_equiv numpy.linalg.matrix_rank "
-    "numpy.isposinf numpy.isneginf numpy.isreal numpy.iscomplex"
+    "numpy.isposinf numpy.isneginf numpy.isreal numpy.iscomplex "
+    "scipy.linalg.bandwidth scipy.linalg.issymmetric scipy.linalg.ishermitian"
 )
 
 

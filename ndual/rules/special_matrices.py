@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from ndual.rules.decompose import eigh_lanes
 from ndual.rules.registry import composition
 from ndual.rules.stacks import stacked
-from ndual.rules.support import add, array_of, dense_vjp, real_as, refuse, scipy_linalg
+from ndual.rules.support import add, array_of, real_as, scipy_linalg
 
 Arrays = tuple[Any, ...]
 
@@ -81,11 +80,47 @@ def fiedler(xp: Any, a: Any) -> Any:
 def leslie(xp: Any, f: Any, s: Any) -> Any:
     """Fecundities above, survivals below the diagonal."""
     f, s = array_of(xp, f), array_of(xp, s)
+    lead = np.broadcast_shapes(xp.shape(f)[:-1], xp.shape(s)[:-1])
     n = xp.shape(f)[-1]
-    below = xp.concatenate((xp.diag(s), xp.zeros((n - 1, 1))), 1) if xp.ndim(s) == 1 else None
-    if below is None:
-        raise refuse("scipy.linalg.leslie", "stacks of matrices", "Make them one by one.")
-    return xp.concatenate((f[None, :], below), 0)
+    f, s = xp.broadcast_to(f, (*lead, n)), xp.broadcast_to(s, (*lead, n - 1))
+    below = s[..., :, None] * xp.eye(n - 1, n, dtype=s.dtype)
+    return xp.concatenate((f[..., None, :], below), -2)
+
+
+@composition("scipy.linalg.fiedler_companion")
+def fiedler_companion(xp: Any, a: Any) -> Any:
+    """The coefficients over the first one, where SciPy puts them: it is asked with the numbers of these."""
+    a = xp.atleast_1d(array_of(xp, a))
+    n = xp.shape(a)[-1]
+    # Of the polynomial 1, -2, -3, … the cell of coefficient k is k + 1; other cells are 0 or 1, and more than n here.
+    at = scipy_linalg(xp).fiedler_companion(np.concatenate(([1.0], -np.arange(2.0, n + 1))))
+    if n < 2:
+        return a[..., 1:]
+    at = np.where(at == 0, n + 1, at).astype(int) - 1
+    first = -a[..., 1:] / (1.0 * a[..., :1])
+    ends = xp.broadcast_to(xp.asarray([1.0, 0.0], dtype=first.dtype), (*xp.shape(a)[:-1], 2))
+    return xp.concatenate((ends[..., :1], first, ends[..., 1:]), -1)[..., at]
+
+
+@composition("scipy.linalg.solve_circulant")
+def solve_circulant(
+    xp: Any, c: Any, b: Any, singular: str = "raise", tol: Any = None, caxis: int = -1, baxis: int = 0, outaxis: int = 0
+) -> Any:
+    """A quotient of transforms; the spectrum that counts as zero is SciPy's, and stays."""
+    c, b = xp.atleast_1d(array_of(xp, c)), xp.atleast_1d(array_of(xp, b))
+    fc = xp.fft.fft(xp.moveaxis(c, caxis, -1), axis=-1)
+    fb = xp.fft.fft(xp.moveaxis(b, baxis, -1), axis=-1)
+    size = abs(fc)
+    if tol is None:
+        tol = size.max(axis=-1, keepdims=True) * xp.shape(fc)[-1] * np.finfo(np.float64).eps
+    zero = size <= tol
+    if bool(zero.any()):
+        if singular == "raise":
+            raise np.linalg.LinAlgError("near singular circulant matrix.")
+        fc = xp.where(zero, 1.0, fc)
+    found = xp.fft.ifft(xp.where(zero, 0.0, fb / fc), axis=-1)
+    found = found if "c" in (c.dtype.kind, b.dtype.kind) else found.real
+    return xp.moveaxis(found, -1, outaxis)
 
 
 @composition("scipy.linalg.diagsvd")
@@ -318,47 +353,3 @@ def matmul_toeplitz(xp: Any, y: Any, x: Arrays, dx: Arrays, **_: Any) -> Any:
     if dv is not None:
         t = add(xp, _lanes(xp, xp.matmul(toeplitz(xp, c, r), _columns(xp, dv)), (len(dv), len(c), *v.shape[1:])), t)
     return t.astype(y.dtype)
-
-
-def _tridiagonal_jvp(
-    xp: Any, y: Any, x: Arrays, dx: Arrays, eigvals_only: Any, select: Any, select_range: Any, **_: Any
-) -> Any:
-    (d, e), (dd, de) = x, dx
-    if select not in ("a", 0, "all"):
-        raise refuse("scipy.linalg.eigh_tridiagonal", "select=", "Take the part of all values and vectors.")
-    w, v = scipy_linalg(xp).eigh_tridiagonal(d, e) if eigvals_only else y
-    n, lanes = d.shape[0], len(dd if dd is not None else de)
-    move = xp.zeros((lanes, n, n), d.dtype)
-    at = xp.arange(n)
-    if dd is not None:
-        move[:, at, at] = dd
-    if de is not None:
-        move[:, at[1:], at[:-1]] = de
-        move[:, at[:-1], at[1:]] = de
-    dw, dv = eigh_lanes(xp, w, v, move, vectors=not eigvals_only)
-    return dw if eigvals_only else (dw, dv)
-
-
-_TRIDIAGONAL: dict[str, Any] = {
-    "select": "a",
-    "select_range": None,
-    "check_finite": True,
-    "tol": 0.0,
-    "lapack_driver": "auto",
-}
-
-
-@stacked("scipy.linalg.eigh_tridiagonal", "d e", "1 1", dense_vjp(_tridiagonal_jvp), eigvals_only=False, **_TRIDIAGONAL)
-def eigh_tridiagonal(xp: Any, y: Any, x: Arrays, dx: Arrays, **options: Any) -> Any:
-    """As numpy.linalg.eigh of the matrix that both diagonals stand for."""
-    return _tridiagonal_jvp(xp, y, x, dx, **options)
-
-
-def _tridiagonal_values_jvp(xp: Any, y: Any, x: Arrays, dx: Arrays, **options: Any) -> Any:
-    return _tridiagonal_jvp(xp, y, x, dx, eigvals_only=True, **options)
-
-
-@stacked("scipy.linalg.eigvalsh_tridiagonal", "d e", "1 1", dense_vjp(_tridiagonal_values_jvp), **_TRIDIAGONAL)
-def eigvalsh_tridiagonal(xp: Any, y: Any, x: Arrays, dx: Arrays, **options: Any) -> Any:
-    """The values alone."""
-    return _tridiagonal_values_jvp(xp, y, x, dx, **options)

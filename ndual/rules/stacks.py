@@ -112,6 +112,14 @@ def _never(x: Arrays, params: dict[str, Any]) -> bool:
     return False
 
 
+def over_stacks(
+    cores: str, jvp: Callable[..., Any], vjp: Callable[..., Any], native: Callable[..., bool] = _never
+) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """The formulas of one matrix for stacks too (see :func:`stacked`)."""
+    ranks = cores.split()
+    return _tangents(ranks, jvp, native), _cotangents(ranks, vjp, native)
+
+
 def stacked(
     serves: str,
     arrays: str,
@@ -126,11 +134,10 @@ def stacked(
     `cores` says of each operand how many axes belong to one matrix: 1, 2, v (one of a vector, two of anything larger)
     or - (no operand). `native` says of operands and parameters whether the formulas take stacks themselves.
     """
-    ranks = cores.split()
 
     def decorate(jvp: Callable[..., Any]) -> Callable[..., Any]:
-        pullback = _cotangents(ranks, vjp, native)
-        structured(serves, arrays, pullback, binder=binder, **defaults)(_tangents(ranks, jvp, native))
+        forward, back = over_stacks(cores, jvp, vjp, native)
+        structured(serves, arrays, back, binder=binder, **defaults)(forward)
         return jvp
 
     return decorate

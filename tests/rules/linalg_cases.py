@@ -73,7 +73,7 @@ def of_numpy(d):
     for mode in ("reduced", "r") + (("complete",) if d.kind == "real" else ()):
         for shape in (tall, wide, a, d.well(2, 4, 3)):
             yield la.qr, (shape,), {"mode": mode}
-    for shape in (tall, wide, a):
+    for shape in (tall, wide, a, d.well(2, 4, 3)):
         yield la.qr, (shape,), {"mode": "raw"}
     for shape in (tall, d.well(2, 3, 4)):
         yield la.svdvals, (shape,), {}
@@ -167,6 +167,13 @@ def factors_of_scipy(d):
         yield sl.eig, (p, d.definite(3, 3)), {"left": True}
     yield sl.eigvals, (a,), {}
     yield sl.eigvals, (a, p), {}
+    for options in ({}, {"pivoting": True}, {"conjugate": True}, {"mode": "left"}, {"mode": "left", "conjugate": True}):
+        for rows in (4, 2) if d.kind == "real" else (4,):
+            count = min(rows, 3) if "mode" in options else rows
+            for c in (d.any(count), d.any(count, 2) if "mode" in options else d.any(2, count)):
+                yield sl.qr_multiply, (d.well(rows, 3), c), options
+    for first, second in ((d.well(6, 3), d.any(6, 2)), (d.well(5, 2), d.any(5, 3))):
+        yield sl.subspace_angles, (first, second), {}
     for f in (sl.eig,) if d.kind == "real" else ():
         yield f, (a,), {}
         yield f, (p, d.definite(3, 3)), {}
@@ -271,6 +278,18 @@ def solvers_of_scipy(d):
     yield sl.solve_toeplitz, ((c, r), d.any(4, 2)), {}
     yield sl.toeplitz, (c,), {}
     yield sl.toeplitz, (c, r), {}
+    yield sl.solve_circulant, (c, d.any(4, 2)), {}
+    yield sl.solve_circulant, (c * np.ones((2, 1, 1)), d.any(3, 4)), {"baxis": -1, "outaxis": -1}
+    for n in (2, 3, 5, 6):
+        yield sl.fiedler_companion, (d.any(n) + 3,), {}
+    for lower in (False, True):
+        bands = np.stack([np.arange(1, 6) * 3 + 0 * d.any(5).real, d.any(5)])[:: 1 if lower else -1].copy()
+        for part in ({}, {"select": "i", "select_range": (1, 2)}, {"select": "v", "select_range": (4, 11)}):
+            yield sl.eigvals_banded, (bands,), {"lower": lower, **part}
+            if d.kind == "real":
+                yield sl.eig_banded, (bands,), {"lower": lower, **part}
+                yield sl.eigh_tridiagonal, (bands[0 if lower else 1], d.any(4)), part
+                yield sl.eigvalsh_tridiagonal, (bands[0 if lower else 1], d.any(4)), part
 
 
 def functions_of_scipy(d):
