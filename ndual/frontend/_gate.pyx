@@ -81,6 +81,8 @@ from ndual import _core
 from ndual._core._dual import short_cut
 
 LIBRARIES = frozenset({"numpy", "scipy", "cupy", "cupyx", "ndual"})
+# Parts of this library whose calls are the user's: that run their functions elsewhere, and that call their operators.
+cdef tuple USERS = ("ndual.job", "ndual.frontend.operators")
 cdef tuple RULES = ("ndual.rules", "ndual.frontend", "ndual._core.forward", "ndual._core.storage")
 cdef object activity = _core.activity
 cdef object call_plain = _core.call_plain
@@ -95,7 +97,7 @@ numpy.polynomial._polybase numpy.polynomial.chebyshev numpy.polynomial.hermite n
 numpy.polynomial.laguerre numpy.polynomial.legendre numpy.polynomial.polynomial numpy.polynomial.polyutils
 scipy._lib.array_api_extra._lib._at scipy._lib.array_api_extra._lib._funcs scipy._lib.array_api_compat.numpy._aliases
 scipy._lib.array_api_compat._internal scipy._lib.array_api_compat.common._aliases
-scipy.optimize._optimize
+scipy.optimize._optimize scipy.sparse.linalg._interface
 scipy.stats._continuous_distns scipy.stats._discrete_distns scipy.stats._distn_infrastructure
 scipy.stats._covariance scipy.stats._multivariate scipy.special._basic scipy.special._spherical_bessel
 """.split())
@@ -105,7 +107,7 @@ OPEN |= {name.replace("scipy._lib.array", "scipy._external.array") for name in O
 
 cpdef bint is_library(str module):
     """Whether a module belongs to the libraries whose own calls are left alone."""
-    return module.partition(".")[0] in LIBRARIES and module not in OPEN and not module.startswith("ndual.job")
+    return module.partition(".")[0] in LIBRARIES and module not in OPEN and not module.startswith(USERS)
 
 
 cdef bint from_library():

@@ -16,10 +16,8 @@ from typing import Any
 import numpy as np
 
 from ndual import _core
-from ndual._core import forward
-from ndual._core.nested import Formula
 from ndual.errors import NoRuleError
-from ndual.rules.registry import Linear
+from ndual.frontend.implicit import valued
 
 Handler = Callable[..., Any]
 NODES = 21
@@ -180,12 +178,6 @@ def _moved(y: Any, slopes: list[Any], weights: Any, h: float) -> Any:
     return y
 
 
-def _valued(dual: Any, value: Any) -> Any:
-    """A dual array with the value that was really computed."""
-    same = Linear("the solution", (), lambda xp, t, x: t, lambda xp, w, x: w)
-    return forward.apply(same, Formula(lambda x: value.copy()), (dual,), {})
-
-
 def _start(y0: Any) -> tuple[Any, Any]:
     """The initial state as an array, and its value."""
     if isinstance(y0, list | tuple):
@@ -222,7 +214,7 @@ def odeint(
     solution = found[0] if isinstance(found, tuple) else found
     if level is None:
         rtol, atol = (1.49012e-8 if options.get(key) is None else options[key] for key in ("rtol", "atol"))
-        solution = _valued(_replay("odeint", call, y, value, float(times[0]), times, rtol, atol), solution)
+        solution = valued(_replay("odeint", call, y, value, float(times[0]), times, rtol, atol), solution)
         return (solution, *found[1:]) if isinstance(found, tuple) else solution
     both = _Sensitivity(call, level, value.size)
     options = {
@@ -258,7 +250,7 @@ def solve_ivp(
     if level is None:
         rtol, atol = options.get("rtol", 1e-3), options.get("atol", 1e-6)
         rows = _replay("solve_ivp", call, y, value, span[0], found.t, rtol, atol)
-        found.y = _valued(rows.T, found.y)
+        found.y = valued(rows.T, found.y)
         return found
     both = _Sensitivity(call, level, value.size)
     tolerances = {key: options[key] for key in ("rtol", "atol", "max_step", "first_step") if key in options}

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ndual import _core
-from ndual.frontend import dispatch
+from ndual.frontend import dispatch, sparse_iterative
 from ndual.frontend._methods import open_superlu
 from ndual.frontend.sparse_matrix import Sparse, dense, from_numbers, is_plain, lifted, numbered, of, placed, refuse
 from ndual.rules.sparse import Factors, Form, factors_of_spsolve, product, solved, superlu_solve
@@ -352,8 +352,8 @@ _SPARSE = "scipy.sparse."
 _LINALG = _SPARSE + "linalg."
 _JOINED = "hstack vstack bmat block_array block_diag tril triu"
 _REFUSED = """
-cg cgs bicg bicgstab gmres lgmres minres qmr gcrotmk tfqmr lsqr lsmr eigs eigsh svds lobpcg spilu spsolve_triangular
-expm inv norm onenormest expm_multiply aslinearoperator matrix_power
+eigs eigsh svds lobpcg spilu spsolve_triangular
+expm inv norm onenormest expm_multiply matrix_power
 """
 HANDLERS: dict[str, Callable[..., Any]] = {
     **{f"{_SPARSE}{name}": diagonals for name in ("diags", "diags_array", "spdiags")},
@@ -361,6 +361,7 @@ HANDLERS: dict[str, Callable[..., Any]] = {
     **{f"{_SPARSE}{name}": is_sparse for name in ("issparse", "isspmatrix")},
     **{f"{_SPARSE}{name}": refused for name in ("find", "kronsum", "save_npz")},
     **{f"{_LINALG}{name}": refused for name in _REFUSED.split()},
+    **sparse_iterative.HANDLERS,
     f"{_SPARSE}kron": kron,
     f"{_LINALG}splu": splu,
     f"{_LINALG}factorized": splu,

@@ -186,7 +186,7 @@ class Sparse:
     def __itruediv__(self, other: Any) -> Any:
         if not _is_number(other):
             return self / other
-        self.data[...] = self.data / other
+        self.data[...] = self.data * (1.0 / other)
         return self
 
     def _merged(self) -> Sparse:
@@ -322,8 +322,9 @@ class Sparse:
         return other @ self if self._is_matrix else self.multiply(other)
 
     def __truediv__(self, other: Any) -> Any:
-        if _is_number(other):
-            return Sparse(self._form, self.data / other)
+        if _is_number(other):  # SciPy multiplies by the reciprocal, real values in double precision
+            wide = np.can_cast(self.dtype, np.float64) and self.dtype != np.float64
+            return Sparse(self._form, (self.data.astype(np.float64) if wide else self.data) * (1.0 / other))
         other = lifted(other)
         if type(other) is Sparse or is_plain(other):
             raise refuse("a quotient of sparse matrices", "Divide values that stand in the same cells: A.data / B.data")
