@@ -16,8 +16,11 @@ from typing import Any
 import numpy as np
 
 from ndual import _core
-from ndual.frontend import dispatch, sparse_iterative
+from ndual.frontend import dispatch, sparse_functions, sparse_iterative, sparse_spectra
 from ndual.frontend._methods import open_superlu
+from ndual.frontend.implicit import valued
+from ndual.frontend.sparse_assembly import FORMATS, mark, set_item
+from ndual.frontend.sparse_functions import full
 from ndual.frontend.sparse_matrix import Sparse, dense, from_numbers, is_plain, lifted, numbered, of, placed, refuse
 from ndual.rules.sparse import Factors, Form, factors_of_spsolve, product, solved, superlu_solve
 
@@ -34,6 +37,8 @@ def install() -> None:
             _replaced.add(kind)
             for name, stand_in in _STAND_INS.items():
                 original = vars(kind).get(name)
+                if name == "__setitem__":
+                    original = _writer(kind)
                 if original is not None:
                     type.__setattr__(kind, name, stand_in(name, original))
     if "__new__" not in vars(base):
@@ -41,6 +46,11 @@ def install() -> None:
     library = sys.modules.get("scipy.sparse.linalg")
     if library is not None:
         open_superlu(library.SuperLU, _core.NDualArray, _superlu)
+
+
+def _writer(kind: type) -> Any:
+    """The method that writes into matrices of lil and dok, in the first class of each."""
+    return getattr(kind, "__setitem__", None) if kind.__name__ in [f"_{name}_base" for name in FORMATS] else None
 
 
 def _superlu(lu: Any, rhs: Any, trans: str = "N") -> Any:
@@ -60,6 +70,7 @@ def _kinds(kind: type) -> Iterator[type]:
 def _matmul(name: str, original: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     @functools.wraps(original)
     def matmul(self: Any, other: Any) -> Any:
+        other = lifted(other)
         if type(other) is Sparse or _core.is_dual(getattr(self, "data", None)):
             return of(self).dot(other)
         if not _core.is_dual(other):
@@ -81,6 +92,7 @@ def _operator(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(original)
     def method(self: Any, other: Any, **kwargs: Any) -> Any:
+        other = lifted(other)
         if type(other) is not Sparse and not _core.is_dual(other):
             return original(self, other, **kwargs)
         if name == "_rmatmul_dispatch" and np.ndim(other):
@@ -93,6 +105,7 @@ def _operator(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 _STAND_INS: dict[str, Callable[..., Any]] = {
+    "__setitem__": set_item,
     "_matmul_dispatch": _matmul,
     **dict.fromkeys(
         (
@@ -123,16 +136,16 @@ def _new(cls: Any, *args: Any, **kwargs: Any) -> Any:
                 return _made(cls, held, args, kwargs)
         elif _core.activity((held,)) == 2:
             return _made(cls, held, args, kwargs)
-    return (dict if issubclass(cls, dict) else object).__new__(cls)
+    found = (dict if issubclass(cls, dict) else object).__new__(cls)
+    return mark(found) if _format(cls) in FORMATS else found
 
 
 def _made(kind: Any, held: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     given = _core.constants(dict(zip(("shape", "dtype", "copy"), args[1:], strict=False)) | kwargs)
     given.pop("arg1", None)
-    if _format(kind) not in ("csr", "csc", "coo", "dia", "bsr"):
-        raise refuse(
-            f"{kind.__name__} of duals", "Build it from values and indices: coo_array((values, (rows, columns)))"
-        )
+    if _format(kind) in FORMATS:
+        found = _made(_coordinates(kind), held, args, kwargs)
+        return found.tolil() if _format(kind) == "lil" else found.todok()
     dtype, copied = given.pop("dtype", None), given.pop("copy", False)
     if type(held) is Sparse:
         out = held.asformat(_format(kind))
@@ -303,10 +316,7 @@ def splu(original: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if type(matrix) is not Sparse:
         return original(*_core.constants(args, True), **_core.constants(kwargs, True))
     if original.__name__ == "factorized":
-        from scipy.sparse import linalg
-
-        original = getattr(linalg.splu, "original", linalg.splu)
-        return Factored(matrix, original).solve
+        return Factored(matrix, _splu()).solve
     options = _core.constants((args[1:], given))
     return Factored(matrix, lambda m: original(m, *options[0], **options[1]))
 
@@ -315,12 +325,10 @@ def spsolve(original: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
     """A solution of which value, tangents and cotangents come from one factorisation."""
     given = dict(zip(("A", "b", "permc_spec", "use_umfpack"), args, strict=False)) | kwargs
     a, b = lifted(given["A"]), lifted(given["b"])
-    if type(b) is Sparse:
-        raise refuse("spsolve with a sparse right-hand side of duals", "Pass b.toarray()")
-    if type(a) is not Sparse and _core.activity((b,)) < 2:
+    if type(a) is not Sparse and type(b) is not Sparse and _core.activity((b,)) < 2:
         return original(*_core.constants(args, True), **_core.constants(kwargs, True))
-    if is_plain(b):
-        raise refuse("spsolve with a sparse right-hand side", "Pass b.toarray()")
+    if type(b) is Sparse or is_plain(b):
+        return _sparse_solution(original, a, b, given)
     b = dense(b)
     plain = a if type(a) is not Sparse else a._form.filled(_core.bottom(a.data))
     if not is_plain(plain) or a.shape[0] != a.shape[1] or b.shape[:1] != a.shape[:1]:
@@ -334,6 +342,22 @@ def spsolve(original: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
     b = b if b.dtype == dtype else b.astype(dtype)
     factors = Factors(matrix._form, lambda m: factors_of_spsolve(m, given.get("permc_spec")))
     return dispatch.dispatch(solved, (data, b.reshape(-1) if b.ndim == 2 and b.shape[1] == 1 else b, factors), {})
+
+
+def _sparse_solution(original: Any, a: Any, b: Any, given: dict[str, Any]) -> Any:
+    """The solution for sparse right-hand sides: a vector, or a sparse matrix of all cells."""
+    if b.shape[1] == 1:
+        return spsolve(original, (), given | {"A": a, "b": b.toarray().reshape(-1)})
+    a = of(a) if is_plain(a) else a
+    like = original(*(m._form.filled(_core.bottom(m.data)) for m in (a, of(b))))
+    found = Factored(a.asformat("csc"), _splu()).solve(b.toarray())
+    return full(like, valued(found, like.toarray()))
+
+
+def _splu() -> Any:
+    from scipy.sparse import linalg
+
+    return getattr(linalg.splu, "original", linalg.splu)
 
 
 def is_sparse(original: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -351,17 +375,16 @@ def refused(original: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
 _SPARSE = "scipy.sparse."
 _LINALG = _SPARSE + "linalg."
 _JOINED = "hstack vstack bmat block_array block_diag tril triu"
-_REFUSED = """
-eigs eigsh svds lobpcg spilu spsolve_triangular
-expm inv norm onenormest expm_multiply matrix_power
-"""
+_REFUSED = "spilu onenormest funm_multiply_krylov"
 HANDLERS: dict[str, Callable[..., Any]] = {
     **{f"{_SPARSE}{name}": diagonals for name in ("diags", "diags_array", "spdiags")},
     **{f"{_SPARSE}{name}": joined for name in _JOINED.split()},
     **{f"{_SPARSE}{name}": is_sparse for name in ("issparse", "isspmatrix")},
-    **{f"{_SPARSE}{name}": refused for name in ("find", "kronsum", "save_npz")},
+    f"{_SPARSE}save_npz": refused,
     **{f"{_LINALG}{name}": refused for name in _REFUSED.split()},
     **sparse_iterative.HANDLERS,
+    **sparse_spectra.HANDLERS,
+    **sparse_functions.HANDLERS,
     f"{_SPARSE}kron": kron,
     f"{_LINALG}splu": splu,
     f"{_LINALG}factorized": splu,

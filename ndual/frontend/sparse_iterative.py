@@ -85,10 +85,11 @@ class Unsolved:
         return self.solver.failed(b.reshape(-1), self.info).reshape(b.shape)
 
 
-def given_to(original: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of a call by name, with the defaults."""
+def given_to(original: Any, args: tuple[Any, ...], kwargs: dict[str, Any], defaults: bool = True) -> dict[str, Any]:
+    """The arguments of a call by name, with the defaults or without."""
     bound = inspect.signature(original).bind(*args, **kwargs)
-    bound.apply_defaults()
+    if defaults:
+        bound.apply_defaults()
     return dict(bound.arguments)
 
 
@@ -97,7 +98,7 @@ def backed(b: Any, solver: Any) -> Any:
     return dispatch.dispatch(superlu_solve, (b, solver, "N"), {})
 
 
-def _is_quiet(*objs: Any) -> bool:
+def is_quiet(*objs: Any) -> bool:
     """Whether nothing can carry a derivative: plain matrices and arrays."""
     return _core.activity(objs) < 2 and not any(
         type(lifted(obj)) is Sparse or hasattr(obj, "matvec") for obj in objs if obj is not None
@@ -107,7 +108,7 @@ def _is_quiet(*objs: Any) -> bool:
 def iterative(original: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The solution, of which ``A x = b`` says how it moves."""
     given = given_to(original, args, kwargs)
-    if _is_quiet(*(given.get(key) for key in ("A", "b", "x0", "shift", "M", "M1", "M2"))):
+    if is_quiet(*(given.get(key) for key in ("A", "b", "x0", "shift", "M", "M1", "M2"))):
         return original(*_core.constants(args, True), **_core.constants(kwargs, True))
     a, b = Operand(given["A"]), lifted(given["b"])
     if type(b) is Sparse or is_plain(b):
@@ -208,7 +209,7 @@ def least_squares(original: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
     With P the pseudoinverse, r = b - A x and q = P^H x: dx = P dr + P P^H dA^H r + (1 - P A) dA^H q.
     """
     given = given_to(original, args, kwargs)
-    if _is_quiet(given["A"], given["b"], given["damp"], given["x0"]):
+    if is_quiet(given["A"], given["b"], given["damp"], given["x0"]):
         return original(*_core.constants(args, True), **_core.constants(kwargs, True))
     a, b, damp = Operand(given["A"]), dense(given["b"]), given["damp"]
     start = dense(given["x0"]) if given["x0"] is not None else None

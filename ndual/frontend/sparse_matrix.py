@@ -65,13 +65,20 @@ def is_plain(obj: Any) -> bool:
 
 def lifted(obj: Any) -> Any:
     """A matrix of SciPy's as one of these, if it was given duals to hold; anything else as it is."""
-    return of(obj) if is_plain(obj) and _core.is_dual(getattr(obj, "data", None)) else obj
+    if not is_plain(obj):
+        return obj
+    written = getattr(type(obj), "as_sparse", None)
+    if written is not None:
+        return written(obj)
+    return of(obj) if _core.is_dual(getattr(obj, "data", None)) else obj
 
 
 def of(matrix: Any) -> Sparse:
     """A matrix of SciPy's, as one of these."""
     if type(matrix) is Sparse:
         return matrix
+    if hasattr(type(matrix), "as_sparse"):
+        return of(matrix.as_sparse())
     matrix = matrix.tocsr() if matrix.format in ("lil", "dok") else matrix
     if len(matrix.shape) != 2:
         raise refuse(f"a sparse array of shape {matrix.shape}", "Use two-dimensional ones")
@@ -173,9 +180,6 @@ class Sparse:
 
     def __bool__(self) -> bool:
         raise ValueError("The truth value of an array with more than one element is ambiguous.")
-
-    def __setitem__(self, place: Any, value: Any) -> None:
-        raise refuse("a write into cells of a sparse matrix", "Write into the values that are stored, A.data")
 
     def __imul__(self, other: Any) -> Any:
         if not _is_number(other):
