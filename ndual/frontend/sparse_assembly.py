@@ -59,6 +59,20 @@ def set_item(name: str, original: Callable[..., None]) -> Callable[..., None]:
     return method
 
 
+def _cell(shape: tuple[int, int], place: Any) -> tuple[int, int] | None:
+    """The cell that two numbers name, None for any other index."""
+    if type(place) is not tuple or len(place) != 2:
+        return None
+    found = []
+    for k, n in zip(place, shape, strict=True):
+        if not isinstance(k, int | np.integer) or isinstance(k, bool):
+            return None
+        if not -n <= k < n:
+            raise IndexError(f"index ({k}) out of range")
+        found.append(int(k) + n if k < 0 else int(k))
+    return found[0], found[1]
+
+
 def _places(shape: tuple[int, int], place: Any) -> Any:
     """Rows and columns of the cells that an index names."""
     place = _core.constants(place)
@@ -94,22 +108,20 @@ class Assembled:
         return found if found.dtype == self.dtype or self.dtype.kind not in "fc" else found.astype(self.dtype)
 
     def __setitem__(self, place: Any, value: Any) -> None:
+        cell = _cell(self.shape, place)
+        if cell is not None and np.ndim(value) == 0 and not is_plain(value):
+            self._cells[cell] = value if _core.is_dual(value) else self.dtype.type(value)
+            return
         value = lifted(value)
         value = value.toarray() if type(value) is Sparse or is_plain(value) else dense(value)
         rows, columns = _places(self.shape, place)
-        if not rows.ndim:
-            self._cells[int(rows), int(columns)] = value.reshape(())[()] if np.ndim(value) else value[()]
-            return
         values = np.broadcast_to(value, rows.shape).reshape(-1)
         for k, cell in enumerate(zip(rows.reshape(-1).tolist(), columns.reshape(-1).tolist(), strict=True)):
             self._cells[cell] = values[k]
 
     def __getitem__(self, place: Any) -> Any:
-        row, column = place if isinstance(place, tuple) and len(place) == 2 else (None, None)
-        if all(isinstance(k, int | np.integer) for k in (row, column)):
-            rows, columns = _places(self.shape, place)
-            return self._cells.get((int(rows), int(columns)), self.dtype.type(0))
-        return self.as_sparse()[place]
+        cell = _cell(self.shape, place)
+        return self.as_sparse()[place] if cell is None else self._cells.get(cell, self.dtype.type(0))
 
     def copy(self) -> Any:
         """A copy of the cells."""
