@@ -1,4 +1,4 @@
-"""CUDA from the rule table: the kernels of one row, forward, value alone and pullback.
+"""CUDA from the rule table: the kernels of one row, forward, value alone, pullback, and those of second order.
 
 No formula lives here: expressions are printed by :mod:`ndual.rules.language`. The same text compiles as host C++ with
 ``-DND_HOST``, where a launch is a loop, so that every kernel runs on machines without a device too.
@@ -6,106 +6,92 @@ No formula lives here: expressions are printed by :mod:`ndual.rules.language`. T
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
 
+from ndual.gpu.head import DIMS, KINDS, head
 from ndual.rules import registry
-from ndual.rules.expressions import names_of
-from ndual.rules.language import to_c
+from ndual.rules.expressions import Call, Name, NoDerivative, names_of
+from ndual.rules.language import is_complex, to_c
 
-__all__ = ["DIMS", "forward", "has_loop", "pullback", "reads", "shares"]
+__all__ = ["DIMS", "forward", "has_loop", "pullback", "reads", "real_result", "second", "shares"]
 
-DIMS = 8
-"""The most axes of a strided launch, once those that lie side by side have become one."""
-
-# Elements of one thread, a block apart: 16 bytes in flight without any alignment, so that lanes of any length reach the
-# bandwidth of the device (4.2 TB/s on an H200, where one element a thread reaches 1.7 in float32 and 3.3 in float64).
-UNROLL = {"float": 4, "double": 2}
-BLOCK = {"float": 128, "double": 128}
+BLOCK = 128
 # Arrays of lanes that a thread loads for one element from which on it takes half as many elements: eight lanes of two
 # operands in float32 fall to half the bandwidth otherwise, for want of registers.
 HEAVY = 12
-
-HEAD = """\
-// generated from ndual/rules by ndual/gpu/source.py; do not edit
-#ifdef ND_HOST
-#include <cmath>
-#include <cstddef>
-using namespace std;
-#define ND_BODY static inline
-ND_BODY void nd_sincos(double x, double *s, double *c) {{ *s = sin(x), *c = cos(x); }}
-ND_BODY void nd_sincosf(float x, float *s, float *c) {{ *s = sinf(x), *c = cosf(x); }}
-#else
-#define nd_sincos sincos
-#define nd_sincosf sincosf
-#define ND_BODY static __device__ __forceinline__
-#ifndef INFINITY
-#define INFINITY __int_as_float(0x7f800000)
-#endif
-#ifndef NAN
-#define NAN __int_as_float(0x7fffffff)
-#endif
-#endif
-typedef long long nd_int;
-typedef {ctype} T;
-struct nd_layout {{ nd_int ndim, shape[{dims}], at[{operands}][{dims}]; }};
-// Zero times anything is zero.
-ND_BODY T nd_times(T factor, T t) {{
-    const T product = factor * t;
-    return isfinite(product) || (factor != 0 && t != 0) ? product : (T)0;
-}}
-ND_BODY void nd_places(const nd_layout &layout, int operands, nd_int i, nd_int *places) {{
-    for (int k = 0; k < operands; k++)
-        places[k] = 0;
-    for (int axis = (int)layout.ndim - 1; axis >= 0; axis--) {{
-        const nd_int n = layout.shape[axis], rest = i / n, at = i - rest * n;
-        for (int k = 0; k < operands; k++)
-            places[k] += at * layout.at[k][axis];
-        i = rest;
-    }}
-}}
-"""
+# Up to so many of them are loaded before anything is computed, as the operands are: a function that branches keeps the
+# compiler from loading what comes behind it (sine with one lane in float32: 3.3 TB/s without).
+EARLY = 2
+ONES, ZEROS = ("1.0", "1.0f"), ("0.0", "0.0f")
 
 # Every thread takes its elements a block apart, and goes on behind the grid.
 LOOP = """\
 #ifdef ND_HOST
 extern "C" void {name}({parameters}) {{
     for (nd_int i = 0; i < n; i++)
-        {body}({arguments}, i);
+        element({arguments}, load({arguments}, i), i);
 }}
 #else
 extern "C" __global__ void __launch_bounds__({block}) {name}({parameters}) {{
     const nd_int step = (nd_int)gridDim.x * {block} * {unroll};
     for (nd_int first = (nd_int)blockIdx.x * {block} * {unroll} + threadIdx.x; first < n; first += step) {{
         if (first + {last} < n) {{
-            #pragma unroll
-            for (int u = 0; u < {unroll}; u++)
-                {body}({arguments}, first + u * {block});
+{whole}
         }} else
             for (nd_int i = first; i < n && i < first + {block} * {unroll}; i += {block})
-                {body}({arguments}, i);
+                element({arguments}, load({arguments}, i), i);
     }}
 }}
 #endif
 """
-
-
-def _cell(name: str, kind: str, place: int, strided: bool) -> str:
-    """An operand in the body of a kernel."""
-    return name if kind == "s" else f"{name}[0]" if kind == "u" else f"{name}[at[{place}]]" if strided else f"{name}[i]"
-
+AHEAD = """\
+            nd_in in[{unroll}];
+            #pragma unroll
+            for (int u = 0; u < {unroll}; u++)
+                in[u] = load({arguments}, first + u * {block});
+            #pragma unroll
+            for (int u = 0; u < {unroll}; u++)
+                element({arguments}, in[u], first + u * {block});"""
+ONE_BY_ONE = """\
+            #pragma unroll
+            for (int u = 0; u < {unroll}; u++)
+                element({arguments}, load({arguments}, first + u * {block}), first + u * {block});"""
 
 _texts: dict[tuple[str, str], tuple[str | None, tuple[str | None, ...]]] = {}
-_reads: dict[tuple[str, tuple[bool, ...]], tuple[bool, ...]] = {}
+_reads: dict[tuple[str, tuple[bool, ...], str], tuple[bool, ...]] = {}
+
+
+def real_result(row: Any, ctype: str) -> bool:
+    """Whether a row of complex operands has a real value (absolute, angle …)."""
+    return KINDS[ctype].is_complex and row.kind == "real_linear" and not is_complex(_own_call(row))
+
+
+def _own_call(row: Any) -> Call:
+    return Call(row.name, tuple(Name(f"x{i}") for i in range(row.nin)))
 
 
 def texts(row: Any, ctype: str) -> tuple[str | None, tuple[str | None, ...]]:
-    """The value and the partials of a row in C, None for what has no such form."""
+    """The value and the partials of a row in C, None for what has no such form.
+
+    Those of a real-linear row of complex operands are its tangent along ``dx0``.
+    """
     found = _texts.get((row.name, ctype))
     if found is None:
-        value = None if row.value_expr is None else to_c(row.value_expr, ctype)
-        found = value, tuple([None if p is None else to_c(p, ctype) for p in row.partial_exprs])
+        printed = KINDS[ctype].ctype
+        if not KINDS[ctype].is_complex:
+            value, partials = row.value_expr, row.partial_exprs
+        elif row.kind == "real_linear":
+            value, partials = _own_call(row), (row.jvp_expr,)
+        else:
+            value, partials = row.value_expr, row.complex_exprs or (None,) * row.nin
+        real = ("y",) if real_result(row, ctype) else ()
+        found = (
+            None if value is None or (KINDS[ctype].is_complex and row.kind == "real") else to_c(value, printed),
+            tuple([None if p is None else to_c(p, printed, real) for p in partials]),
+        )
         _texts[row.name, ctype] = found
     return found
 
@@ -113,54 +99,125 @@ def texts(row: Any, ctype: str) -> tuple[str | None, tuple[str | None, ...]]:
 def has_loop(row: Any, char: str) -> bool:
     """Whether the function of a row gives this type for it: NumPy's float_power gives float64 for float32."""
     function = registry.lookup(row.serves[0])
-    return not isinstance(function, np.ufunc) or f"{char * row.nin}->{char}" in function.types
+    if not isinstance(function, np.ufunc):
+        return char != "e"
+    loops = function.types
+    return f"{char * row.nin}->{char}" in loops or (row.kind == "real_linear" and f"{char}->{char.lower()}" in loops)
 
 
-def reads(row: Any, wanted: tuple[bool, ...]) -> tuple[bool, ...]:
-    """Which of the operands, and whether the value, the wanted partials read."""
-    found = _reads.get((row.name, wanted))
+def reads(row: Any, wanted: tuple[bool, ...], ctype: str = "double") -> tuple[bool, ...]:
+    """Which of the operands, and whether the value, the pullback to the wanted operands reads.
+
+    The value in float16 is a rounded one, so that it is computed again.
+    """
+    found = _reads.get((row.name, wanted, ctype))
     if found is None:
         names: set[str] = set()
-        for partial, on in zip(row.partial_exprs, wanted, strict=True):
+        partials = row.partial_exprs
+        if KINDS[ctype].is_complex:
+            partials = (row.vjp_expr,) if row.kind == "real_linear" else row.complex_exprs or partials
+        for partial, on in zip(partials, wanted, strict=True):
             names |= names_of(partial) if on and partial is not None else set()
+        if ctype == "half" and "y" in names:
+            names = names - {"y"} | names_of(row.value_expr)
         found = *(f"x{i}" in names for i in range(row.nin)), "y" in names
-        _reads[row.name, wanted] = found
+        _reads[row.name, wanted, ctype] = found
     return found
 
 
 def _together(lines: list[str], ctype: str) -> list[str]:
-    """Sine and cosine of one operand as one computation."""
-    f = "f" if ctype == "float" else ""
+    """Sine and cosine of one operand as one computation; in float32 each of them alone too."""
+    f = {"double": "", "float": "f"}.get(KINDS[ctype].ctype)
     text = "\n".join(lines)
-    if f"sin{f}(x0)" not in text or f"cos{f}(x0)" not in text:
+    found = [re.search(rf"\b{name}{f}\(x0\)", text) for name in ("sin", "cos")]
+    if f is None or not any(found) or not (all(found) or f):
         return lines
-    at = next(i for i, line in enumerate(lines) if line.startswith("const T x0")) + 1
-    lines = [line.replace(f"sin{f}(x0)", "sine").replace(f"cos{f}(x0)", "cosine") for line in lines]
-    return [*lines[:at], "T sine, cosine;", f"nd_sincos{f}(x0, &sine, &cosine);", *lines[at:]]
+    for name, both in (("sin", "sine"), ("cos", "cosine")):
+        lines = [re.sub(rf"\b{name}{f}\(x0\)", both, line) for line in lines]
+    return ["T sine, cosine;", f"nd_sincos{f}(x0, &sine, &cosine);", *lines]
 
 
 def shares(ctype: str, loads: int) -> tuple[int, int]:
     """Threads of a block, and elements of one, for a kernel that loads so many lanes for an element."""
-    return BLOCK[ctype], BLOCK[ctype] * max(1, UNROLL[ctype] // (2 if loads >= HEAVY else 1))
+    return BLOCK, BLOCK * max(1, KINDS[ctype].unroll // (2 if loads >= HEAVY else 1))
 
 
-def _kernel(
-    name: str, operands: int, parameters: list[str], lines: list[str], ctype: str, strided: bool, loads: int = 0
-) -> str:  # fmt: skip
-    """A kernel whose body is these lines, for one element `i`, over the places `at` of this many operands."""
-    if strided:
-        parameters = [*parameters, "nd_layout layout"]
-        lines = [f"nd_int at[{operands}];", f"nd_places(layout, {operands}, i, at);", *lines]
-    parameters = [*parameters, "nd_int n"]
-    of_body = ", ".join([*parameters, "nd_int i"]).replace("nd_layout layout", "const nd_layout &layout")
-    body = "\n    ".join([f"ND_BODY void element({of_body}) {{", *_together(lines, ctype)]) + "\n}\n"
-    block, share = shares(ctype, loads)
-    loop = LOOP.format(
-        name=name, body="element", parameters=", ".join(parameters),
-        arguments=", ".join([p.rpartition(" ")[2] for p in parameters]), block=block, unroll=share // block,
-        last=share - block,
-    )  # fmt: skip
-    return HEAD.format(ctype=ctype, dims=DIMS, operands=operands) + body + loop
+class _Kernel:
+    """The text of a kernel while it is put together: its parameters, what an element loads, and what it then does."""
+
+    def __init__(self, ctype: str, operands: int, strided: bool, row: Any) -> None:
+        self.ctype, self.operands, self.strided = ctype, operands, strided
+        self.real = real_result(row, ctype)
+        self.parameters: list[str] = []
+        self.loads: list[tuple[str, str, str]] = []
+        self.lines: list[str] = []
+
+    def place(self, i: int) -> str:
+        """Where the cell of an operand lies, while an element is computed."""
+        return f"in.at[{i}]" if self.strided else "i"
+
+    def operand(self, i: int, name: str, kind: str, result: bool = False) -> None:
+        """A parameter, loaded as `name`: "s" is a number, "u" an array whose cells are all one."""
+        stored, computed = ("P", "Y") if result else ("S", "T")
+        if kind == "s":
+            self.parameters.append(f"{stored} v{i}")
+        else:
+            self.parameters.append(f"const {stored} *__restrict__ v{i}")
+        cell = f"v{i}" if kind == "s" else f"v{i}[0]" if kind == "u" else f"v{i}[{self.place(i)}]"
+        self.loads.append((computed, name, f"({computed}){cell}"))
+
+    def lanes(self, i: int) -> None:
+        """The parameters for the lanes of an operand."""
+        self.parameters += [f"const S *__restrict__ t{i}", f"nd_int p{i}"]
+
+    def lane(self, i: int, k: str) -> str:
+        """A lane of an operand at this element."""
+        return f"(T)t{i}[{k} * p{i} + {self.place(i)}]"
+
+    def recompute(self, row: Any) -> bool:
+        """Compute the value from operands that are loaded, where it would come rounded; whether it has a form."""
+        value = texts(row, self.ctype)[0]
+        loaded = {name for _, name, _ in self.loads}
+        if value is not None and names_of(row.value_expr) <= loaded:
+            self.lines.append(f"const Y y = (Y){value};")
+        return value is not None
+
+    def over(self, lanes: int, active: list[int], term: Any) -> None:
+        """Write every lane of the result: ``term(lane)`` of a function that gives the lane of each operand."""
+        if lanes * len(active) <= EARLY:
+            for k in range(lanes):
+                for i in active:
+                    self.loads.append(("T", f"l{i}_{k}", self.lane(i, str(k))))
+                self.lines.append(f"dout[{k} * n + i] = (P)({term(lambda i, k=k: f'l{i}_{k}')});")
+            return
+        self.lines += [
+            "#ifndef ND_HOST", "#pragma unroll", "#endif", f"for (int k = 0; k < {lanes}; k++)",
+            f"    dout[k * n + i] = (P)({term(lambda i: self.lane(i, 'k'))});",
+        ]  # fmt: skip
+
+    def text(self, name: str, loads: int = 0) -> str:
+        """All of it."""
+        parameters = [*self.parameters, *(["nd_layout layout"] if self.strided else []), "nd_int n"]
+        given = ", ".join(parameters).replace("nd_layout layout", "const nd_layout &layout")
+        places = [f"nd_int at[{self.operands}];"] if self.strided else []
+        found = [f"nd_places(layout, {self.operands}, i, in.at);"] if self.strided else []
+        unpacked = [f"const {kind} {name} = in.{name};" for kind, name, _ in self.loads]
+        parts = [
+            head(self.ctype, self.operands, self.real),
+            "struct nd_in { ", *places, *[f"{kind} {name}; " for kind, name, _ in self.loads], "};\n",
+            f"ND_BODY nd_in load({given}, nd_int i) {{\n    nd_in in;\n",
+            *[f"    {line}\n" for line in (*found, *(f"in.{name} = {cell};" for _, name, cell in self.loads))],
+            "    return in;\n}\n",
+            f"ND_BODY void element({given}, const nd_in &in, nd_int i) {{\n",
+            *[f"    {line}\n" for line in (*unpacked, *_together(self.lines, self.ctype))], "}\n",
+        ]  # fmt: skip
+        block, share = shares(self.ctype, loads)
+        facts: dict[str, Any] = {
+            "arguments": ", ".join([p.rpartition(" ")[2] for p in parameters]), "block": block, "unroll": share // block
+        }  # fmt: skip
+        whole = (ONE_BY_ONE if self.strided else AHEAD).format(**facts)
+        loop = LOOP.format(name=name, parameters=", ".join(parameters), last=share - block, whole=whole, **facts)
+        return "".join([*parts, loop])
 
 
 def forward(row: Any, ctype: str, kinds: str, strided: bool, lanes: int) -> str | None:
@@ -170,8 +227,8 @@ def forward(row: Any, ctype: str, kinds: str, strided: bool, lanes: int) -> str 
     ----------
     row : Elementwise
         A row of the table.
-    ctype : {"double", "float"}
-        What it computes in.
+    ctype : {"double", "float", "half", "complex<double>", "complex<float>"}
+        The type of the operands; "half" is computed in "float" and rounded once.
     kinds : str
         A letter for each operand: "d" a dual array, "c" a constant one, "s" a number that comes with the launch.
     strided : bool
@@ -186,35 +243,38 @@ def forward(row: Any, ctype: str, kinds: str, strided: bool, lanes: int) -> str 
     of these to the next; of a number only ``x0``.
     """
     value, partials = texts(row, ctype)
-    nin = len(kinds)
-    active = [i for i in range(nin) if kinds[i] == "d"]
+    active = [i for i, kind in enumerate(kinds) if kind == "d"]
     if value is None or any(partials[i] is None for i in active):
         return None
-    parameters, lines = [], []
+    kernel = _Kernel(ctype, len(kinds), strided, row)
     for i, kind in enumerate(kinds):
-        parameters.append(f"T v{i}" if kind == "s" else f"const T *__restrict__ v{i}")
+        kernel.operand(i, f"x{i}", kind)
         if kind == "d":
-            parameters += [f"const T *__restrict__ t{i}", f"nd_int p{i}"]
-        lines.append(f"const T x{i} = {_cell(f'v{i}', kind, i, strided)};")
-    parameters += ["T *__restrict__ out", "T *__restrict__ dout"]
-    lines += [f"const T y = {value};", "out[i] = y;"]
-    for i in active:
-        if partials[i] not in ("1.0", "1.0f", "0.0", "0.0f"):
-            lines.append(f"const T d{i} = {partials[i]};")
-    terms = []
-    for i in active:
-        place = f"at[{i}]" if strided else "i"
-        tangent = f"t{i}[k * p{i} + {place}]"
-        if partials[i] in ("1.0", "1.0f"):
-            terms.append(tangent)
-        elif partials[i] not in ("0.0", "0.0f"):
-            terms.append(f"nd_times(d{i}, {tangent})")
+            kernel.lanes(i)
+    kernel.parameters += ["P *__restrict__ out", "P *__restrict__ dout"]
+    kernel.lines += [f"const Y y = (Y){value};", "out[i] = (P)y;"]
+    moving = [i for i in active if partials[i] not in ZEROS]
+    if KINDS[ctype].is_complex and row.kind == "real_linear":
+        if active:
+            _along(kernel, partials[0], lanes)
+        return kernel.text("ndual_forward", lanes)
+    kernel.lines += [f"const T d{i} = {partials[i]};" for i in moving if partials[i] not in ONES]
+
+    def term(lane: Any) -> str:
+        products = [lane(i) if partials[i] in ONES else f"nd_times(d{i}, {lane(i)})" for i in moving]
+        return " + ".join(products) or "(T)0"
+
     if active:
-        lines += [
-            "#ifndef ND_HOST", "#pragma unroll", "#endif", f"for (int k = 0; k < {lanes}; k++)",
-            f"    dout[k * n + i] = {' + '.join(terms) or '(T)0'};",
-        ]  # fmt: skip
-    return _kernel("ndual_forward", nin, parameters, lines, ctype, strided, lanes * len(active))
+        kernel.over(lanes, moving, term)
+    return kernel.text("ndual_forward", lanes * len(active))
+
+
+def _along(kernel: _Kernel, tangent: str | None, lanes: int) -> None:
+    """The lanes of a real-linear row of complex operands."""
+    kernel.lines += [
+        f"for (int k = 0; k < {lanes}; k++) {{", f"    const T dx0 = {kernel.lane(0, 'k')};",
+        f"    dout[k * n + i] = (P)({tangent});", "}",
+    ]  # fmt: skip
 
 
 def pullback(row: Any, ctype: str, kinds: str, strided: bool, wanted: tuple[bool, ...]) -> str | None:
@@ -232,20 +292,82 @@ def pullback(row: Any, ctype: str, kinds: str, strided: bool, wanted: tuple[bool
 
     Notes
     -----
-    The kernel takes ``x0, …, y, w, g0, …[, layout], n``, without what is not read or not wanted.
+    The kernel takes ``x0, …, y, w, g0, …[, layout], n``, without what is not read or not wanted. That of a holomorphic
+    row is the cotangent times the conjugate of its derivative.
     """
     partials = texts(row, ctype)[1]
     nin = len(wanted)
+    along = KINDS[ctype].is_complex and row.kind == "real_linear"
+    if along:
+        real = ("y", "w") if real_result(row, ctype) else ()
+        partials = (to_c(row.vjp_expr, KINDS[ctype].ctype, real),)
     if any(on and partials[i] is None for i, on in enumerate(wanted)):
         return None
-    parameters, lines = [], []
+    kernel = _Kernel(ctype, nin + 2, strided, row)
     for i, (kind, name) in enumerate(zip(kinds, [*(f"x{i}" for i in range(nin)), "y", "w"], strict=True)):
-        if kind == "-":
-            continue
-        parameters.append(f"T v{i}" if kind == "s" else f"const T *__restrict__ v{i}")
-        lines.append(f"const T {name} = {_cell(f'v{i}', kind, i, strided)};")
+        if kind != "-":
+            kernel.operand(i, name, kind, i >= nin)
+    if ctype == "half" and not kernel.recompute(row):
+        return None
     for i, on in enumerate(wanted):
         if on:
-            parameters.append(f"T *__restrict__ g{i}")
-            lines.append(f"g{i}[i] = nd_times({partials[i]}, w);")
-    return _kernel("ndual_pullback", nin + 2, parameters, lines, ctype, strided)
+            kernel.parameters.append(f"S *__restrict__ g{i}")
+            factor = f"conj((T){partials[i]})" if KINDS[ctype].is_complex else partials[i]
+            kernel.lines.append(f"g{i}[i] = (S)({f'(T){partials[i]}' if along else f'nd_times({factor}, w)'});")
+    return kernel.text("ndual_pullback")
+
+
+def second(row: Any, ctype: str, kinds: str, strided: bool, lanes: int, i: int) -> str | None:
+    """A kernel that writes the partial by operand `i` times a factor, with lanes through both; None as above.
+
+    It is the pullback of a row whose operands, or whose cotangent, are duals of an outer derivative, and the tangent
+    along a dual too. The second derivatives are those of the row.
+
+    Parameters
+    ----------
+    row, strided, lanes
+        As in :func:`forward`.
+    ctype : {"double", "float"}
+        For any other there is none: float16 is widened before, and complex partials are differentiated piece by piece.
+    kinds : str
+        A letter for each operand, for the value, which is no dual, and for the factor: as in :func:`forward`, or "-"
+        for what is not read.
+
+    Notes
+    -----
+    The kernel takes ``x0, t0, p0, …, y, w, tw, pw, g, dg[, layout], n``.
+    """
+    partial = texts(row, ctype)[1][i]
+    if partial is None or ctype not in ("double", "float"):
+        return None
+    nin = row.nin
+    seconds = {}
+    for j in range(nin):
+        if kinds[j] == "d":
+            try:
+                formula = row.second_expr(i, j)
+            except NoDerivative:
+                return None
+            text = None if formula is None else to_c(formula, KINDS[ctype].ctype)
+            if text is None:
+                return None
+            if text not in ZEROS:
+                seconds[j] = text
+    kernel = _Kernel(ctype, nin + 2, strided, row)
+    for j, (kind, name) in enumerate(zip(kinds, [*(f"x{j}" for j in range(nin)), "y", "w"], strict=True)):
+        if kind != "-":
+            kernel.operand(j, name, kind)
+        if kind == "d":
+            kernel.lanes(j)
+    kernel.parameters += ["P *__restrict__ out", "P *__restrict__ dout"]
+    kernel.lines += [f"const T p = {partial};", "out[i] = (P)nd_times(p, w);"]
+    kernel.lines += [f"const T s{j} = {text};" for j, text in seconds.items()]
+    moving = [*seconds, *([nin + 1] if kinds[-1] == "d" else [])]
+
+    def term(lane: Any) -> str:
+        turned = " + ".join([f"nd_times(s{j}, {lane(j)})" for j in seconds])
+        found = [f"nd_times({turned}, w)"] if turned else []
+        return " + ".join([*found, *([f"nd_times(p, {lane(nin + 1)})"] if kinds[-1] == "d" else [])]) or "(T)0"
+
+    kernel.over(lanes, moving, term)
+    return kernel.text("ndual_second", lanes * kinds.count("d"))

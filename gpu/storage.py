@@ -12,14 +12,15 @@ from ndual._core.storage import Storage, chosen
 from ndual.errors import NdualError, NoRuleError
 from ndual.gpu.layout import layout
 from ndual.gpu.namespace import NAMESPACE, counterpart
-from ndual.gpu.source import forward, has_loop, pullback, reads, shares
+from ndual.gpu.source import forward, has_loop, pullback, reads, real_result, second, shares
 
 __all__ = ["CupyStorage"]
 
 ARRAY = cupy.ndarray
-CTYPES = {"d": "double", "f": "float"}
+CTYPES = {"d": "double", "f": "float", "e": "half", "D": "complex<double>", "F": "complex<float>"}
 SHARES = {char: shares(ctype, 0) for char, ctype in CTYPES.items()}
 GRID = 2**31 - 1
+SOURCES = {"forward": forward, "second": second}
 NONE = (None,) * 3
 ON = (True,)
 
@@ -94,7 +95,7 @@ class CupyStorage(Storage):
             if type(x) is ARRAY and x._c_contiguous and x.size:
                 kernel = self._short("forward", row, x.dtype, "c")
                 if kernel is not None:
-                    y = ARRAY(x.shape, x.dtype)
+                    y = ARRAY(x.shape, result(row, x.dtype))
                     self._launch(kernel, x, (x, y, y, x.size))
                     return y
         found = self._forward(row, values, NONE[: len(values)], 0) if dtype is None else None
@@ -107,11 +108,11 @@ class CupyStorage(Storage):
             x, kind = values[0], w.dtype
             uniform = w.size > 1 and not any(w.strides)
             sides = x._c_contiguous and value._c_contiguous if type(x) is ARRAY and type(value) is ARRAY else False
-            if sides and x.dtype == kind and (uniform or w._c_contiguous):
+            if sides and x.dtype == kind == value.dtype and (uniform or w._c_contiguous):
                 kernel = self._short("pullback", row, kind, "u" if uniform else "a")
                 if kernel is not None:
                     g = ARRAY(w.shape, kind)
-                    given = [v for v, on in zip((x, value), reads(row, ON), strict=True) if on]
+                    given = [v for v, on in zip((x, value), reads(row, ON, CTYPES[kind.char]), strict=True) if on]
                     self._launch(kernel, w, (*given, w, g, w.size))
                     return [g]
         found = self._pullback(row, values, value, tuple(wanted), w)
@@ -126,7 +127,7 @@ class CupyStorage(Storage):
             elif what == "forward":
                 kernel = self._kernel((*short, False, 0), forward, row, letter, False, 0)
             else:
-                letters = "".join(["a" if on else "-" for on in reads(row, ON)]) + letter
+                letters = "".join(["a" if on else "-" for on in reads(row, ON, CTYPES[kind.char])]) + letter
                 kernel = self._kernel((*short[:3], letters, ON, False), pullback, row, letters, False, ON)
             self._shorts[short] = kernel
         return self._shorts[short]
@@ -136,8 +137,10 @@ class CupyStorage(Storage):
         block, share = SHARES[like.dtype.char]
         kernel((min(-(-like.size // share), GRID),), (block,), arguments)
 
-    def _forward(self, row: Any, values: list[Any], lanes: Any, width: int) -> Any:
-        """Value and lanes by the kernel of the row; None if it has none for these operands."""
+    def _forward(
+        self, row: Any, values: list[Any], lanes: Any, width: int, what: str = "forward", *options: Any
+    ) -> Any:  # fmt: skip
+        """Value and lanes by a kernel of the row; None if it has none for these operands."""
         facts = common(values)
         if facts is None:
             return None
@@ -151,18 +154,21 @@ class CupyStorage(Storage):
                     arrays, lanes = list(arrays), list(lanes)
                     arrays[i], lanes[i] = cupy.ascontiguousarray(arrays[i]), cupy.ascontiguousarray(t)
         letters = "".join(
-            ["s" if type(x) is not ARRAY else "c" if t is None else "d" for x, t in zip(arrays, lanes, strict=True)]
-        )
+            ["-" if x is None else "s" if type(x) is not ARRAY else "c" if t is None else "d"
+             for x, t in zip(arrays, lanes, strict=True)]
+        )  # fmt: skip
         count = width if active else 0
-        key = "forward", row.name, kind.char, letters, strided, count
-        kernel = self._kernel(key, forward, row, letters, strided, count)
+        key = what, row.name, kind.char, letters, strided, count, *options
+        kernel = self._kernel(key, SOURCES[what], row, letters, strided, count, *options)
         if kernel is None:
             return None
-        y = ARRAY(shape, kind)
-        dy = ARRAY((width, *shape), kind) if active else None
+        of_result = result(row, kind)
+        y = ARRAY(shape, of_result)
+        dy = ARRAY((width, *shape), of_result) if active else None
         arguments: list[Any] = []
         for x, t in zip(arrays, lanes, strict=True):
-            arguments.append(x if type(x) is ARRAY else kind.type(x))
+            if x is not None:
+                arguments.append(x if type(x) is ARRAY else kind.type(x))
             if t is not None:
                 arguments += (t, t.strides[0] // kind.itemsize if width > 1 else 0)
         arguments += (y, y if dy is None else dy)
@@ -170,17 +176,30 @@ class CupyStorage(Storage):
             kernel, kind, arguments, y.size, layout(shape, arrays) if strided else None, count * letters.count("d")
         )
         if dy is None and width:
-            dy = cupy.zeros((width, *shape), kind)
+            dy = cupy.zeros((width, *shape), of_result)
         return y, dy
+
+    def turned(
+        self, row: Any, i: int, values: list[Any], lanes: list[Any], value: Any, w: Any, tw: Any, width: int
+    ) -> Any:  # fmt: skip
+        """As :meth:`Storage.turned`, in one kernel."""
+        if type(w) is not ARRAY:
+            return None
+        return self._forward(row, [*values, value, w], [*lanes, None, tw], width, "second", i)
 
     def _pullback(self, row: Any, values: list[Any], value: Any, wanted: tuple[bool, ...], w: Any) -> Any:
         """The cotangents by the kernel of the row; None if it has none for these operands."""
-        names = reads(row, wanted)
-        given: list[Any] = [x if on else None for x, on in zip((*values, value), names, strict=True)]
-        facts = common([x for x in given if x is not None] + [w])
-        if facts is None or type(w) is not ARRAY:
+        kind = next((x.dtype for x in values if type(x) is ARRAY), None)
+        if kind is None or type(w) is not ARRAY or kind.char not in CTYPES or w.dtype != (kept := result(row, kind)):
             return None
-        kind, shape, strided = facts
+        names = reads(row, wanted, CTYPES[kind.char])
+        given: list[Any] = [x if on else None for x, on in zip((*values, value), names, strict=True)]
+        facts = common([*given[:-1], *([given[-1], w] if kept == kind else [])], kind)
+        if facts is None:
+            return None
+        _, shape, strided = facts
+        if kept != kind:  # of one operand
+            shape, strided = w.shape, strided or any(not x._c_contiguous for x in (w, value) if type(x) is ARRAY)
         # The cotangent of a sum is one number everywhere.
         uniform = w.size > 1 and not any(w.strides)
         if uniform:
@@ -193,7 +212,9 @@ class CupyStorage(Storage):
             return None
         found: list[Any] = [ARRAY(w.shape, kind) if on else None for on in wanted]
         operands = [*given, w]
-        arguments = [x if type(x) is ARRAY else kind.type(x) for x in operands if x is not None]
+        arguments = [
+            x if type(x) is ARRAY else (kind if x is not value else kept).type(x) for x in operands if x is not None
+        ]
         arguments += [g for g in found if g is not None]
         self._run(kernel, kind, arguments, w.size, layout(shape, operands) if strided else None)
         return found
@@ -219,31 +240,39 @@ class CupyStorage(Storage):
         kernel((min(-(-n // share), GRID),), (block,), tuple(arguments))
 
 
-def common(operands: list[Any]) -> tuple[Any, tuple[int, ...], bool] | None:
+def result(row: Any, kind: Any) -> Any:
+    """The dtype of the value of a row: a real one for the parts of complex numbers."""
+    return np.dtype(kind.char.lower()) if kind.kind == "c" and real_result(row, CTYPES[kind.char]) else kind
+
+
+def common(operands: list[Any], kind: Any = None) -> tuple[Any, tuple[int, ...], bool] | None:
     """The dtype of a launch, the shape of its result, and whether cells lie otherwise than side by side.
 
-    None where the operands are of several types, or of one that has no kernels.
+    None where the operands are of several types, or of one that has no kernels. An operand of None is not read.
     """
-    kind = None
     shape: tuple[int, ...] = ()
-    device = 0
+    device = None
     strided = False
+    imaginary = False
     for x in operands:
         if type(x) is ARRAY:
-            if kind is None:
-                kind, shape, device = x.dtype, x.shape, x.data.device_id
-            else:
-                if x.data.device_id != device:
-                    raise NdualError(
-                        f"expected operands on one device; got devices {device} and {x.data.device_id}. "
-                        "Move one of them: with cupy.cuda.Device(i): y = cupy.asarray(x)"
-                    )
-                if x.dtype != kind:
-                    return None
-                if x.shape != shape:
-                    strided = True
-                    shape = np.broadcast_shapes(shape, x.shape)
+            if device is None:
+                kind, shape, device = x.dtype if kind is None else kind, x.shape, x.data.device_id
+            elif x.data.device_id != device:
+                raise NdualError(
+                    f"expected operands on one device; got devices {device} and {x.data.device_id}. "
+                    "Move one of them: with cupy.cuda.Device(i): y = cupy.asarray(x)"
+                )
+            if x.dtype != kind:
+                return None
+            if x.shape != shape:
+                strided = True
+                shape = np.broadcast_shapes(shape, x.shape)
             strided = strided or not x._c_contiguous
-        elif type(x) is not float and type(x) is not int:
+        elif type(x) is complex:
+            imaginary = True
+        elif type(x) is not float and type(x) is not int and x is not None:
             return None
-    return None if kind is None or kind.char not in CTYPES else (kind, shape, strided)
+    if kind is None or kind.char not in CTYPES or (imaginary and kind.kind != "c"):
+        return None
+    return kind, shape, strided

@@ -109,6 +109,10 @@ cdef class FormEntry(Entry):
             return w
         if coef == ND_COEF_NEG:
             return unary(NEGATIVE, w) if type(w) is NDualArray else -w
+        if type(w) is not np_ndarray and (type(w) is not NDualArray or (<NDualArray>w).device_v is not None):
+            found = at_home(tape, self.storage.on_device, (self.row.spec, i, tuple(x), y, w))
+            if found is not None:
+                return found
         if coef == ND_COEF_X0 or coef == ND_COEF_X1:
             return self.times(x[coef - ND_COEF_X0], w)
         if self.row is SQUARE:

@@ -80,6 +80,30 @@ class NestedStorage(Storage):
             tangent, fresh = tangent.astype(value.dtype), True
         return value, tangent if fresh else tangent.copy()
 
+    def _term(self, row: Any, i: int, x: tuple[Any, ...], y: Any, t: Any) -> Any:
+        """As :meth:`Storage._term`, by one kernel where the memory below has one."""
+        found = None
+        if type(_dual.bottom(t)) is not np.ndarray and row.partial_exprs[i] not in (Num(0.0), Num(1.0)):
+            found = self.on_device(row, i, x, y, t)
+        return super()._term(row, i, x, y, t) if found is None else found
+
+    def on_device(self, row: Any, i: int, x: tuple[Any, ...], y: Any, t: Any) -> Any:
+        """A partial of a real row times `t` by one kernel, where duals of one level lie on a device that has it."""
+        storage = _dual.storage_for(_dual.bottom(t))
+        levels = {_dual.level_of(v) for v in (*x, t) if _dual.is_dual(v)}
+        if storage is None or len(levels) != 1:
+            return None
+        level = levels.pop()
+        if level.outer is not None or level.recorder is not None:
+            return None
+        *parts, (w, tw) = [_dual.split(v) if _dual.is_dual(v) else (v, None) for v in (*x, t)]
+        values, lanes = [value for value, _ in parts], [lane for _, lane in parts]
+        y = _dual.bottom(y)
+        if any(getattr(value, "dtype", w.dtype).kind == "c" for value in (*values, y, w)):
+            return None
+        found = storage.turned(row, i, values, lanes, y, w, tw, level.width)
+        return None if found is None else _dual.wrap(found[0], found[1], level)
+
     def function(self, dotted: str) -> Any:
         """As :meth:`Storage.function`; what NumPy's protocols do not hand over is asked through the dispatcher."""
         found = super().function(dotted)

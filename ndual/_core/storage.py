@@ -173,6 +173,16 @@ class Storage:
             found = share if found is None else found + share
         return found
 
+    def turned(
+        self, row: Any, i: int, values: list[Any], lanes: list[Any], value: Any, w: Any, tw: Any, width: int
+    ) -> Any:  # fmt: skip
+        """The partial by operand `i` times `w`, and its lanes from those of the operands and of `w`, of real numbers.
+
+        This is what a nested derivative needs of a row. None where there is no kernel for it: then the formula of the
+        partial is differentiated operation by operation.
+        """
+        return None
+
     def push(self, row: Any, ufunc: Any, values: list[Any], value: Any, tangents: list[Any]) -> Any:
         """The tangent of the result from those of the operands, None for zero; None if all are."""
         x, y = self._widened(self._value_function(row, ufunc), values, value)

@@ -40,6 +40,7 @@ __all__ = [
     "Num",
     "Where",
     "differentiate",
+    "is_complex",
     "names_of",
     "parse",
     "substitute",
@@ -81,6 +82,14 @@ C_NAMES = {
     "ldexp": "ldexp{f}({0}, (int)({1}))",
     "math_remainder": "remainder",
 } | {name: name for name in _SAME_IN_C.split()}
+_COMPLEX_IN_C = "arccos arccosh arcsin arcsinh arctan arctanh cos cosh exp imag log log10 real sin sinh sqrt tan tanh"
+# The spelling of C++ over complex numbers, of the functions for which all libraries agree.
+COMPLEX_NAMES = {
+    "absolute": "abs",
+    "angle": "arg",
+    "conjugate": "conj",
+} | {name: C_NAMES.get(name, name) for name in _COMPLEX_IN_C.split()}
+_REAL_PARTS = ("absolute", "angle", "real", "imag")
 
 ALIASES = {"abs": "absolute", "conj": "conjugate"}
 
@@ -210,8 +219,10 @@ def to_text(expr: Expr) -> str:
             return f"{fn}({', '.join(to_text(arg) for arg in args)})"
 
 
-def to_c(expr: Expr, ctype: str) -> str | None:
+def to_c(expr: Expr, ctype: str, real: Collection[str] = ()) -> str | None:
     """The expression in C99 for ``"double"`` or ``"float"``; None if one of its functions has no C form.
+
+    For ``"complex<double>"`` and ``"complex<float>"`` it is C++, where the names in `real` are real numbers.
 
     Operands keep their names. Conditions use ``&`` and ``|``, so that nothing branches; a compiler turns the whole
     into vector blends under ``-fno-math-errno -fno-trapping-math``, which change no result.
@@ -222,11 +233,10 @@ def to_c(expr: Expr, ctype: str) -> str | None:
     >>> language.to_c(language.parse("1 if x0 > 0 else sqrt(x0)", 1), "float")
     '((x0 > 0.0f) ? 1.0f : sqrtf(x0))'
     """
-    if ctype not in ("double", "float"):
-        raise ValueError(f"expected 'double' or 'float'; got {ctype!r}")
-    suffix = "f" if ctype == "float" else ""
+    if ctype not in _FORMS:
+        raise ValueError(f"expected one of {', '.join(map(repr, _FORMS))}; got {ctype!r}")
     try:
-        return _c(expr, suffix)
+        return _FORMS[ctype](expr, frozenset(real))
     except _NoCFormError:
         return None
 
@@ -235,40 +245,108 @@ class _NoCFormError(Exception):
     """Raised within `to_c`."""
 
 
-def _c(expr: Expr, f: str) -> str:
+def is_complex(expr: Expr, real: Collection[str] = ()) -> bool:
+    """Whether the expression is a complex number where all names but those in `real` are.
+
+    Examples
+    --------
+    >>> from ndual.rules import elementwise, language
+    >>> language.is_complex(language.parse("x0 * abs(x0)", 1)), language.is_complex(language.parse("abs(x0)", 1))
+    (True, False)
+    """
     match expr:
         case Num(value):
-            if isinstance(value, complex):
-                raise _NoCFormError
-            if value != value:
-                return "NAN"
-            return f"{'-' if value < 0 else ''}INFINITY" if abs(value) == math.inf else f"{value!r}{f}"
+            return isinstance(value, complex)
         case Name(id):
-            return id
-        case Negative(arg):
-            return f"(-{_c(arg, f)})"
-        case Binary("**", Name() as base, Num(2.0 | 3.0 | 4.0 as n)):
-            return "(" + " * ".join([_c(base, f)] * int(n.real)) + ")"
-        case Binary("**", base, exponent):
-            return f"pow{f}({_c(base, f)}, {_c(exponent, f)})"
-        case Binary(op, left, right) | Compare(op, left, right):
-            return f"({_c(left, f)} {op} {_c(right, f)})"
-        case Logic("not", (arg,)):
-            return f"(!{_c(arg, f)})"
-        case Logic(op, args):
-            return "(" + (" & " if op == "and" else " | ").join(_c(arg, f) for arg in args) + ")"
-        case Where(cond, then, other):
-            return f"({_c(cond, f)} ? {_c(then, f)} : {_c(other, f)})"
+            return id not in real
         case Call(fn, args):
-            name = C_NAMES.get(fn)
-            if name is not None:
-                texts = [_c(arg, f) for arg in args]
-                return name.format(*texts, f=f) if "{" in name else f"{name}{f}({', '.join(texts)})"
-            given = FUNCTIONS[fn].value
-            inline = given() if given is not None else expr
-            if isinstance(inline, Call) and inline.fn == fn:
+            return fn not in _REAL_PARTS and any(is_complex(arg, real) for arg in args)
+        case Negative(arg):
+            return is_complex(arg, real)
+        case Binary(_, left, right):
+            return is_complex(left, real) or is_complex(right, real)
+        case Where(_, then, other):
+            return is_complex(then, real) or is_complex(other, real)
+    return False
+
+
+class _C:
+    """How a number type is printed: the suffix of literals and functions, and the type itself if it is complex."""
+
+    def __init__(self, suffix: str, kind: str = "") -> None:
+        self.suffix, self.kind = suffix, kind
+
+    def __call__(self, expr: Expr, real: frozenset[str]) -> str:
+        def inner(part: Expr) -> str:
+            return self(part, real)
+
+        match expr:
+            case Num(value):
+                return self._number(value)
+            case Name(id):
+                return id
+            case Negative(arg):
+                return f"(-{inner(arg)})"
+            case Binary("**", Name() as base, Num(2.0 | 3.0 | 4.0 as n)):
+                return "(" + " * ".join([inner(base)] * int(n.real)) + ")"
+            case Binary("**", base, exponent):
+                return self._power(expr, inner(base), inner(exponent))
+            case Compare(op, left, right):
+                if self.kind and op not in ("==", "!=") and (is_complex(left, real) or is_complex(right, real)):
+                    raise _NoCFormError
+                return f"({inner(left)} {op} {inner(right)})"
+            case Binary(op, left, right):
+                return f"({inner(left)} {op} {inner(right)})"
+            case Logic("not", (arg,)):
+                return f"(!{inner(arg)})"
+            case Logic(op, args):
+                return "(" + (" & " if op == "and" else " | ").join(inner(arg) for arg in args) + ")"
+            case Where(cond, then, other):
+                return f"({inner(cond)} ? {inner(then)} : {inner(other)})"
+            case Call(fn, args):
+                name = self._name(expr, real)
+                if name is not None:
+                    texts = [inner(arg) for arg in args]
+                    return name.format(*texts, f=self.suffix) if "{" in name else f"{name}({', '.join(texts)})"
+                given = FUNCTIONS[fn].value
+                inline = given() if given is not None else expr
+                if isinstance(inline, Call) and inline.fn == fn:
+                    raise _NoCFormError
+                return inner(substitute(inline, {f"x{i}": arg for i, arg in enumerate(args)}))
+
+    def _number(self, value: float | complex) -> str:
+        if isinstance(value, complex):
+            if not self.kind:
                 raise _NoCFormError
-            return _c(substitute(inline, {f"x{i}": arg for i, arg in enumerate(args)}), f)
+            return f"{self.kind}({value.real!r}{self.suffix}, {value.imag!r}{self.suffix})"
+        cast = f"({self.kind[8:-1]})" if self.kind else ""
+        if value != value:
+            return f"{cast}NAN"
+        return f"{'-' if value < 0 else ''}{cast}INFINITY" if abs(value) == math.inf else f"{value!r}{self.suffix}"
+
+    def _power(self, expr: Binary, base: str, exponent: str) -> str:
+        if not self.kind:
+            return f"pow{self.suffix}({base}, {exponent})"
+        # Libraries disagree about complex powers at zero; small whole ones are products.
+        if not (isinstance(expr.right, Num) and expr.right.value in (2.0, 3.0, 4.0)):
+            raise _NoCFormError
+        return f"nd_raised({base}, {int(expr.right.value.real)})"
+
+    def _name(self, expr: Call, real: frozenset[str]) -> str | None:
+        if not self.kind:
+            name = C_NAMES.get(expr.fn)
+            return name if name is None or "{" in name else name + self.suffix
+        if expr.fn in ("real", "conjugate") and not is_complex(expr.args[0], real):
+            return "{0}"
+        return COMPLEX_NAMES.get(expr.fn)
+
+
+_FORMS = {
+    "double": _C(""),
+    "float": _C("f"),
+    "complex<double>": _C("", "complex<double>"),
+    "complex<float>": _C("f", "complex<float>"),
+}
 
 
 def to_numpy(expr: Expr, lookup: Callable[[str], Any]) -> Callable[..., Any]:

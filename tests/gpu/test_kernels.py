@@ -9,65 +9,26 @@ import subprocess
 
 import numpy as np
 import pytest
+from kernel_texts import CASES, CTYPES, LANES, SECOND, STRIDED, in_one_file, letters_of, partials_of, tag, texts
 
 from ndual import _core
+from ndual._core.nested import NESTED
+from ndual._core.storage import HOST
 from ndual.gpu import source
 from ndual.gpu.layout import layout
 from ndual.rules.elementwise import TABLE
 
 COMPILER = shutil.which("g++") or shutil.which("c++")
-CTYPES = {"double": np.float64, "float": np.float32}
-LANES = 2
+RTOL = {"d": 1e-12, "f": 2e-4, "e": 1e-3, "D": 1e-11, "F": 2e-4}
 N = 6
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="needs a C++ compiler")
 
 
-def partials_of(row):
-    return tuple(p is not None for p in row.partial_exprs)
-
-
-def usable(row, ctype):
-    """Whether the kernels of a row can be written: value and all partials have a form in C."""
-    return source.forward(row, ctype, kinds_of(row), False, LANES) is not None
-
-
-def kinds_of(row):
-    return "".join("d" if on else "c" for on in partials_of(row))
-
-
-# Without those of numbers alone, those that read whole numbers or conditions, and those that widen.
-ROWS = [
-    name
-    for name, row in TABLE.items()
-    if usable(row, "double")
-    and source.has_loop(row, "f")
-    and name != "where"
-    and row.serves[0].startswith(("numpy.", "scipy."))
-]
-STRIDED = ("sin", "multiply", "hypot", "arctan2")
-
-
-def texts():
-    """The name and the source of every kernel that is tested."""
-    for name in ROWS:
-        row = TABLE[name]
-        wanted = partials_of(row)
-        letters = "".join("a" if on else "-" for on in source.reads(row, wanted)) + "a"
-        for ctype in CTYPES:
-            for strided in (False, True) if name in STRIDED else (False,):
-                tail = f"{name}_{ctype}{'_strided' if strided else ''}"
-                yield f"forward_{tail}", source.forward(row, ctype, kinds_of(row), strided, LANES)
-                yield f"pullback_{tail}", source.pullback(row, ctype, letters, strided, wanted)
-
-
 @pytest.fixture(scope="module")
 def library(tmp_path_factory):
-    """All kernels in one shared library, each in a namespace of its own."""
+    """All kernels in one shared library."""
     folder = tmp_path_factory.mktemp("kernels")
-    parts = ["#include <cmath>\n#include <cstddef>\n"]
-    for name, text in texts():
-        kind = name.partition("_")[0]
-        parts.append(f"#define ndual_{kind} {name}\nnamespace in_{name} {{\n{text}}}\n#undef ndual_{kind}\n")
+    parts = ["#include <cmath>\n#include <complex>\n#include <cstddef>\n", *in_one_file(texts())]
     (folder / "kernels.cpp").write_text("".join(parts))
     flags = ["-std=c++17", "-O1", "-shared", "-fPIC", "-DND_HOST", "-Wall", "-Wextra", "-Werror"]
     quiet = ["-Wno-unused-parameter", "-Wno-unused-function", "-Wno-unused-variable", "-Wno-unused-const-variable"]
@@ -85,57 +46,86 @@ def words(number):
 
 def points(row, dtype):
     draw = random.Random(row.name)
-    return [np.array(domain.sample(draw, N)).astype(dtype) for domain in row.domain]
+    xs = [np.array(domain.sample(draw, N)) for domain in row.domain]
+    if dtype.kind == "c":
+        xs = [x + 1j * np.array([draw.uniform(-0.5, 0.5) for _ in x]) for x in xs]
+    return [x.astype(dtype) for x in xs]
 
 
-def reference(row, dtype, xs, ts):
-    """Value, lanes, and the lanes of each operand alone, by the kernels of the host."""
+def directions(row, dtype, count=LANES):
+    rng = np.random.default_rng(5)
+
+    def some():
+        t = rng.uniform(-1, 1, (count, N))
+        return (t + 1j * rng.uniform(-1, 1, (count, N)) if dtype.kind == "c" else t).astype(dtype)
+
+    return [some() if on else None for on in partials_of(row)]
+
+
+def reference(row, xs, ts):
+    """Value and lanes by the kernels of the host."""
     with _core.Level(LANES) as level:
         duals = [x if t is None else _core.dual(x, t, level) for x, t in zip(xs, ts, strict=True)]
         out = _core.apply_row(row.name, *duals)
-        alone = []
-        for i, t in enumerate(ts):
-            if t is not None:
-                only = [_core.dual(x, ts[i], level) if i == k else x for k, x in enumerate(xs)]
-                alone.append(_core.lanes(_core.apply_row(row.name, *only)))
-            else:
-                alone.append(None)
-        return _core.primal(out), _core.lanes(out), alone
+        return _core.primal(out), _core.lanes(out)
 
 
-@pytest.mark.parametrize("ctype", CTYPES)
-@pytest.mark.parametrize("name", ROWS)
+def close(found, expected):
+    rtol = RTOL[expected.dtype.char]
+    assert found.dtype == expected.dtype
+    np.testing.assert_allclose(found, expected, rtol=rtol, atol=rtol * max(1.0, float(np.max(np.abs(expected)))))
+
+
+@pytest.mark.parametrize(("name", "ctype"), CASES)
 def test_kernels_of_rows(library, name, ctype):
     row, dtype = TABLE[name], CTYPES[ctype]
-    rtol = 1e-12 if ctype == "double" else 2e-4
-    xs = points(row, dtype)
-    rng = np.random.default_rng(5)
-    ts = [rng.uniform(-1, 1, (LANES, N)).astype(dtype) if on else None for on in partials_of(row)]
-    value, lanes, alone = reference(row, dtype, xs, ts)
-    y, dy = np.empty(N, dtype), np.empty((LANES, N), dtype)
+    xs, ts = points(row, dtype), directions(row, dtype)
+    value, lanes = reference(row, xs, ts)
+    y, dy = np.empty(N, value.dtype), np.empty((LANES, N), value.dtype)
     arguments = []
     for x, t in zip(xs, ts, strict=True):
         arguments += [pointer(x)] if t is None else [pointer(x), pointer(t), words(N)]
-    getattr(library, f"forward_{name}_{ctype}")(*arguments, pointer(y), pointer(dy), words(N))
-    np.testing.assert_allclose(y, value, rtol=rtol)
-    scale = max(1.0, float(np.max(np.abs(lanes), initial=0.0)))
-    np.testing.assert_allclose(dy, lanes, rtol=rtol, atol=rtol * scale)
-    # The map along one operand is its own transpose.
-    for i, t in enumerate(ts):
-        if t is None:
-            continue
-        found = [np.empty(N, dtype) if on is not None else None for on in ts]
-        reads = source.reads(row, partials_of(row))
-        given = [pointer(x) for x, on in zip([*xs, value], reads, strict=True) if on]
-        w = np.ascontiguousarray(t[0])
-        getattr(library, f"pullback_{name}_{ctype}")(
-            *given, pointer(w), *[pointer(g) for g in found if g is not None], words(N)
-        )
-        np.testing.assert_allclose(found[i], alone[i][0], rtol=rtol, atol=rtol * scale)
+    getattr(library, f"forward_{tag(name, ctype)}")(*arguments, pointer(y), pointer(dy), words(N))
+    close(y, value)
+    close(dy, lanes)
+    # As the storage without kernels has it, by NumPy's functions.
+    wanted = partials_of(row)
+    w = lanes[0]
+    expected = HOST.pull_all(row, None, xs, value, wanted, w)
+    found = [np.empty(N, dtype) if on else None for on in wanted]
+    given = [x for x, letter in zip([*xs, value], letters_of(row, ctype), strict=False) if letter == "a"]
+    outputs = [g for g in found if g is not None]
+    getattr(library, f"pullback_{tag(name, ctype)}")(*map(pointer, [*given, w, *outputs]), words(N))
+    for g, there in zip(found, expected, strict=True):
+        if g is not None:
+            close(g, np.zeros(N, dtype) if there is None else there.astype(dtype))
 
 
-@pytest.mark.parametrize("ctype", CTYPES)
-@pytest.mark.parametrize("name", STRIDED)
+@pytest.mark.parametrize(("name", "ctype", "i"), SECOND)
+def test_kernels_of_second_order(library, name, ctype, i):
+    """A partial times a factor with lanes through both, beside the same by duals of duals."""
+    row, dtype = TABLE[name], CTYPES[ctype]
+    xs, ts = points(row, dtype), directions(row, dtype)
+    w, tw = np.linspace(0.5, 2, N).astype(dtype), np.linspace(-1, 1, LANES * N).reshape(LANES, N).astype(dtype)
+    with _core.Level(LANES) as level:
+        duals = [x if t is None else _core.dual(x, t, level) for x, t in zip(xs, ts, strict=True)]
+        value = _core.apply_row(row.name, *duals)
+        out = NESTED.pull(row, None, duals, value, i, _core.dual(w, tw, level))
+        y = np.ascontiguousarray(_core.primal(value))
+        if out is not None:
+            expected = _core.primal(out), _core.lanes(out)
+        else:
+            expected = np.zeros(N, dtype), np.zeros((LANES, N), dtype)
+    g, dg = np.empty(N, dtype), np.empty((LANES, N), dtype)
+    arguments = []
+    for x, t in zip([*xs, y, w], [*ts, None, tw], strict=True):
+        arguments += [pointer(x)] if t is None else [pointer(x), pointer(t), words(N)]
+    getattr(library, f"second_{tag(name, ctype)}_{i}")(*arguments, pointer(g), pointer(dg), words(N))
+    close(g, expected[0].astype(dtype))
+    close(dg, expected[1].astype(dtype))
+
+
+@pytest.mark.parametrize(("name", "ctype"), [(name, ctype) for name, ctype in CASES if name in STRIDED])
 def test_kernels_over_strides(library, name, ctype):
     row, dtype = TABLE[name], CTYPES[ctype]
     base = np.linspace(0.2, 1.5, 24).astype(dtype).reshape(4, 6)
@@ -144,7 +134,7 @@ def test_kernels_over_strides(library, name, ctype):
     xs = [np.ascontiguousarray(x) for x in xs]
     shape = np.broadcast_shapes(*[x.shape for x in xs])
     size = int(np.prod(shape))
-    value, lanes, _ = reference(row, dtype, xs, ts)
+    value, lanes = reference(row, xs, ts)
     views = [np.asfortranarray(x) for x in xs]  # cells at strides that are not those of the result
     moved = [np.stack([np.asfortranarray(part) for part in t]) for t in ts]
     moved = [np.ascontiguousarray(t.transpose(0, *range(t.ndim - 1, 0, -1))) for t in moved]
@@ -158,10 +148,27 @@ def test_kernels_over_strides(library, name, ctype):
         _fields_ = (("words", forward),)
 
     struct = Layout(forward(*layout(shape, views)["words"].tolist()))
-    getattr(library, f"forward_{name}_{ctype}_strided")(*arguments, pointer(y), pointer(dy), struct, words(size))
-    rtol = 1e-12 if ctype == "double" else 1e-4
-    np.testing.assert_allclose(y, value, rtol=rtol)
-    np.testing.assert_allclose(dy, lanes, rtol=rtol)
+    getattr(library, f"forward_{tag(name, ctype)}_strided")(*arguments, pointer(y), pointer(dy), struct, words(size))
+    close(y, value)
+    close(dy, lanes)
+
+
+def test_sine_and_cosine_in_float32(library):
+    """Within 2 ulp of NumPy's in double precision: near multiples of pi/2, above the fast reduction, and at -0."""
+    near = np.arange(-70000, 70000) * (np.pi / 2)
+    bits = np.random.default_rng(1).integers(0, 2**31 - 2**23, 300_000, dtype=np.uint32)
+    special = np.array([0.0, -0.0, 1e5, -1e5, 3.4e38, 1e-45, np.inf, np.nan])
+    x = np.concatenate([near, bits.view(np.float32), special]).astype(np.float32)
+    one = np.ones((LANES, len(x)), np.float32)
+    y, dy = np.empty_like(x), np.empty_like(one)
+    library.forward_sin_f4(pointer(x), pointer(one), words(len(x)), pointer(y), pointer(dy), words(len(x)))
+    with np.errstate(invalid="ignore"):
+        for found, exact in ((y, np.sin(x.astype(float))), (dy[0], np.cos(x.astype(float)))):
+            finite = np.isfinite(exact)
+            assert np.isnan(found[~finite]).all()
+            ulp = np.spacing(np.abs(exact[finite]).astype(np.float32)).astype(float)
+            assert np.max(np.abs(found[finite] - exact[finite]) / ulp) < 2
+    assert np.signbit(y[-7]) and not np.signbit(y[-8])
 
 
 def test_axes_that_lie_side_by_side_are_one():
@@ -177,7 +184,7 @@ def test_lanes_that_are_zero_stay_zero(library):
     """Zero times anything is zero, in every kernel: here at the pole of the reciprocal."""
     x, t = np.array([0.0, 2.0]), np.array([[0.0, 1.0], [0.0, 0.0]])
     y, dy = np.empty(2), np.empty((2, 2))
-    library.forward_reciprocal_double(pointer(x), pointer(t), words(2), pointer(y), pointer(dy), words(2))
+    library.forward_reciprocal_f8(pointer(x), pointer(t), words(2), pointer(y), pointer(dy), words(2))
     np.testing.assert_array_equal(dy, [[0.0, -0.25], [0.0, 0.0]])
 
 

@@ -159,7 +159,7 @@ def test_c(text, ctype, want):
 def test_what_c_lacks():
     assert to_c(parse("digamma(x0)", 1), "double") is None
     assert to_c(parse("1j * x0", 1), "double") is None
-    with pytest.raises(ValueError, match="expected 'double' or 'float'"):
+    with pytest.raises(ValueError, match="expected one of 'double', 'float'"):
         to_c(parse("x0", 1), "int")
 
 
