@@ -21,11 +21,12 @@ MOST = 110e9
 """Bytes of device memory that a case may take."""
 
 
-def best(call: Callable[[], Any], repeat: int = 7, number: int = 5) -> float:
-    """The least seconds of a call on the device, by events."""
+def best(call: Callable[[], Any], n: int, repeat: int = 7) -> float:
+    """The least seconds of a call over arrays of n cells, by events around so many that the host is ahead."""
     import cupy as cp
 
     call()
+    number = max(8, 500_000_000 // n)
     start, end = cp.cuda.Event(), cp.cuda.Event()
     times = []
     for _ in range(repeat):
@@ -71,7 +72,7 @@ def kernels(sizes: list[int], widths: list[int]) -> None:
                 if nbytes * (3 * width + 3) > MOST:
                     continue
                 for name, (row, values, lanes, moved) in cases(n, dtype, width).items():
-                    seconds = best(partial(storage.launch, TABLE[row], None, values, lanes, width, None), number=8)
+                    seconds = best(partial(storage.launch, TABLE[row], None, values, lanes, width, None), n)
                     found.setdefault(name, []).append(f"{moved * nbytes / seconds / 1e12:.2f}")
                 cp.get_default_memory_pool().free_all_blocks()
             for name, speeds in found.items():
@@ -87,7 +88,7 @@ def kernels(sizes: list[int], widths: list[int]) -> None:
                 ("add", [x, x], 3),
             ):
                 call = partial(storage.pull_all, TABLE[name], None, values, x, [True] * len(values), w)
-                print(f"| {name} | {dtype} | {n:.0e} | {moved * x.nbytes / best(call, number=8) / 1e12:.2f} |")
+                print(f"| {name} | {dtype} | {n:.0e} | {moved * x.nbytes / best(call, n) / 1e12:.2f} |")
 
 
 COLD = """

@@ -374,7 +374,7 @@ class Plan:
             return value, self.split(leaf_jacobian, rows)
         self.outputs.warn(rows, compared)
         blocks = [
-            self.split(leaf_jacobian, np.zeros((self.run.dof, *np.shape(v)), np.asarray(v).dtype) if r is None else r)
+            self.split(leaf_jacobian, np.zeros_like(v, shape=(self.run.dof, *np.shape(v))) if r is None else r)
             for v, r in zip(value.values, rows, strict=True)
         ]
         whole = rebuild(value.tree, value.values)

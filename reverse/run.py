@@ -172,10 +172,10 @@ def flat_gradient(tape: Tape, leaves: list[Any], pairs: bool) -> Any:
         parts.append(g)
     if len(parts) == 1:
         return parts[0]
-    storages = [_core.storage_for(g) for g in parts]
+    storages = [_core.storage_for(_core.bottom(g)) for g in parts]
     there = next((storage for storage in storages if storage is not None), None)
     if there is not None:  # one row is in one memory
-        parts = [there.take(g) if storage is None else g for g, storage in zip(parts, storages, strict=True)]
+        parts = [g if storage or _core.is_dual(g) else there.take(g) for g, storage in zip(parts, storages, strict=True)]
     return np.concatenate(parts)
 
 

@@ -160,6 +160,15 @@ def test_hessians(memory, name, mode):
     np.testing.assert_allclose(memory.host(found), ndual.hessian(f)(V), rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.parametrize("mode", ["forward", "reverse"])
+@pytest.mark.parametrize("f", [lambda x, y: np.sum(np.ceil(x * y)), lambda x, y: np.sum(np.copysign(x, y) ** 2)])
+def test_hessians_of_what_does_not_move(memory, f, mode):
+    found = ndual.hessian(f, argnums=(0, 1), mode=mode)(memory.array(V), memory.array(V + 0.5))
+    expected = ndual.hessian(f, argnums=(0, 1))(V, V + 0.5)
+    for row, reference in zip(memory.host(found), expected, strict=True):
+        np.testing.assert_allclose(row, reference, atol=1e-12)
+
+
 class Turning(FakeStorage):
     """With what a kernel of second order computes, by NumPy, and the rows that it was asked for."""
 

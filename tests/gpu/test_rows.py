@@ -6,6 +6,7 @@ import random
 
 import numpy as np
 import pytest
+from kernel_texts import CASES, CTYPES, SECOND
 
 import ndual
 from ndual import _core
@@ -86,3 +87,56 @@ def test_precision(device, name):
             for got, reference in zip(found, expected, strict=True):
                 assert got.dtype == dtype
                 same(got.get(), reference, rtol)
+
+
+@pytest.mark.parametrize(("name", "ctype"), CASES)
+def test_types(device, name, ctype):
+    """Every number type that has kernels takes them, in both modes, with the derivatives of the host."""
+    row, dtype = TABLE[name], CTYPES[ctype]
+    xs = points(row, 7)
+    if dtype.kind == "c":
+        xs = [x + 0.3j * np.linspace(-1, 1, 7) for x in xs]
+    xs = [x.astype(dtype) for x in xs]
+    moving = tuple(i for i, partial in enumerate(row.partials) if partial is not None)
+
+    def f(*x):
+        return np.sum(np.abs(_core.apply_row(name, *x)))
+
+    rtol = {"e": 2e-2, "f": 1e-4, "F": 1e-4}.get(dtype.char, 1e-10)
+    expected = ndual.grad(f, argnums=moving, mode="reverse")(*xs)
+    there = [device.asarray(x) for x in xs]
+    for mode, what in (("forward", "forward"), ("reverse", "pullback")):
+        found = ndual.grad(f, argnums=moving, mode=mode)(*there)
+        for got, reference in zip(found, expected, strict=True):
+            assert got.dtype == dtype
+            same(got.get(), reference, rtol)
+        from ndual.gpu.calls import STORAGE
+
+        kernels = [kernel for key, kernel in STORAGE._kernels.items() if key[:3] == (what, name, dtype.char)]
+        assert any(kernel is not None for kernel in kernels) or all(p in ("0", "1", "-1") for p in row.partials)
+
+
+@pytest.mark.parametrize(("name", "ctype"), sorted({(name, ctype) for name, ctype, _ in SECOND}))
+def test_second_order(device, name, ctype):
+    """Hessians by all operands come from kernels of second order, in both modes."""
+    row, dtype = TABLE[name], CTYPES[ctype]
+    xs = [x.astype(dtype) for x in points(row, 3)]
+    moving = tuple(i for i, partial in enumerate(row.partials) if partial is not None)
+
+    def f(*x):
+        y = _core.apply_row(name, *x)
+        return np.sum(y * y)
+
+    expected = ndual.hessian(f, argnums=moving)(*xs)
+    there = [device.asarray(x) for x in xs]
+    for mode in ("forward", "reverse"):
+        found = ndual.hessian(f, argnums=moving, mode=mode)(*there)
+        for got, reference in zip(_leaves(found), _leaves(expected), strict=True):
+            same(got.get(), reference, 1e-9 if ctype == "double" else 1e-3)
+    from ndual.gpu.calls import STORAGE
+
+    assert any(key[0] == "second" and kernel is not None for key, kernel in STORAGE._kernels.items())
+
+
+def _leaves(obj):
+    return [leaf for part in obj for leaf in _leaves(part)] if isinstance(obj, tuple) else [obj]
