@@ -17,6 +17,7 @@ import numpy as np
 from ndual import _core
 from ndual.errors import DerivativeLostError, NoRuleError
 from ndual.frontend import _methods, creation, devices, dispatch
+from ndual.gpu.elementwise import call as elementwise_kernel
 from ndual.gpu.namespace import counterpart
 from ndual.gpu.storage import CupyStorage
 from ndual.rules import elementwise, registry
@@ -140,6 +141,9 @@ def override(self: Any, kernel: Any, *args: Any, **kwargs: Any) -> Any:
     if id(kernel) in _passive:
         return kernel(*map(_core.compared, args), **kwargs)
     name = _rows.get(id(kernel))
+    if name is None and isinstance(kernel, cupy.ElementwiseKernel):
+        refuse_mixed(kernel, args, kwargs)
+        return elementwise_kernel(kernel, args, kwargs)
     if name is None:
         raise NoRuleError(
             f"expected a kernel that ndual can differentiate; got {getattr(kernel, 'name', kernel)}, which has no rule"

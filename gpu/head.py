@@ -5,9 +5,10 @@ The same text compiles as host C++ with ``-DND_HOST``.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
-__all__ = ["DIMS", "KINDS", "Kind", "head"]
+__all__ = ["BASE", "DIMS", "KINDS", "Kind", "head", "layout_text", "times"]
 
 DIMS = 8
 """The most axes of a strided launch, once those that lie side by side have become one."""
@@ -94,6 +95,9 @@ typedef {ctype} T;
 typedef {stored} S;
 typedef {result} Y;
 typedef {kept} P;
+"""
+
+LAYOUT = """\
 struct nd_layout {{ nd_int ndim, shape[{dims}], at[{operands}][{dims}]; }};
 ND_BODY void nd_places(const nd_layout &layout, int operands, nd_int i, nd_int *places) {{
     for (int k = 0; k < operands; k++)
@@ -176,13 +180,23 @@ ND_BODY void nd_sincosf(float x, float *s, float *c) {
 """
 
 
+def times(ctype: str) -> str:
+    """The product of the chain rule, between numbers of a type."""
+    return re.sub(r"\bT\b", ctype, TIMES)
+
+
+def layout_text(operands: int) -> str:
+    """Where cells at strides of their own lie, for so many operands."""
+    return LAYOUT.format(dims=DIMS, operands=operands)
+
+
 def head(ctype: str, operands: int, real_result: bool) -> str:
     """The text that the kernels of a number type begin with, for so many operands."""
     kind = KINDS[ctype]
     before = HALF if ctype == "half" else COMPLEX if kind.is_complex else ""
     types = TYPES.format(
         ctype=kind.ctype, stored=kind.stored, result=kind.real if real_result else kind.ctype,
-        kept=kind.real if real_result else kind.stored, dims=DIMS, operands=operands,
+        kept=kind.real if real_result else kind.stored,
     )  # fmt: skip
     sincos = {"double": DOUBLE_SINCOS, "float": FLOAT_SINCOS}.get(kind.ctype, "")
-    return BASE + before + types + (COMPLEX_TIMES if kind.is_complex else TIMES) + sincos
+    return BASE + before + types + layout_text(operands) + (COMPLEX_TIMES if kind.is_complex else TIMES) + sincos

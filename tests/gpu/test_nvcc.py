@@ -9,9 +9,13 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from kernel_bodies import CASES, body_of
 from kernel_texts import in_one_file, texts
 
+from ndual.gpu import bodies
+
 NVCC = shutil.which("nvcc")
+pytestmark = pytest.mark.skipif(NVCC is None, reason="needs nvcc")
 FILES = 2
 """Translation units, compiled side by side."""
 
@@ -29,7 +33,12 @@ def architecture():
     return "90" if "90" in known else known[0]
 
 
-@pytest.mark.skipif(NVCC is None, reason="needs nvcc")
+def compiling(source, folders=()):
+    flags = ["-std=c++17", f"-arch=compute_{architecture()}", "-ptx", *(f"-I{folder}" for folder in folders)]
+    command = [NVCC, *flags, str(source), "-o", str(source.with_suffix(".ptx"))]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
 @pytest.mark.parametrize("of_complex", [False, True])
 def test_nvcc_compiles_every_kernel(tmp_path, of_complex):
     folders = headers()
@@ -41,12 +50,22 @@ def test_nvcc_compiles_every_kernel(tmp_path, of_complex):
     for k in range(FILES):
         source = tmp_path / f"kernels{k}.cu"
         source.write_text(include + "".join(in_one_file(parts[k::FILES])))
-        flags = ["-std=c++17", f"-arch=compute_{architecture()}", "-ptx", *(f"-I{folder}" for folder in folders)]
-        command = [NVCC, *flags, str(source), "-o", str(source.with_suffix(".ptx"))]
-        runs.append(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True))
+        runs.append(compiling(source, folders))
     for k, run in enumerate(runs):
         said = run.communicate(timeout=300)[0]
         assert run.returncode == 0, said[:3000]
         compiled = (tmp_path / f"kernels{k}.ptx").read_text()
         for name, _ in parts[k::FILES]:
             assert f".entry {name}(" in compiled
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_nvcc_compiles_bodies_over_duals(tmp_path, name):
+    body = body_of(CASES[name])
+    runs = []
+    for what, text in (("forward", bodies.forward(body, True, 2)), ("pullback", bodies.pullback(body, False))):
+        (tmp_path / f"{what}.cu").write_text(text)
+        runs.append(compiling(tmp_path / f"{what}.cu"))
+    for run in runs:
+        said = run.communicate(timeout=100)[0]
+        assert run.returncode == 0, said[:3000]
