@@ -26,7 +26,7 @@ def best(call: Callable[[], Any], n: int, repeat: int = 7) -> float:
     import cupy as cp
 
     call()
-    number = max(8, 500_000_000 // n)
+    number = min(max(8, 500_000_000 // n), 50)
     start, end = cp.cuda.Event(), cp.cuda.Event()
     times = []
     for _ in range(repeat):
@@ -43,7 +43,7 @@ def cases(n: int, dtype: str, width: int) -> dict[str, tuple[str, list[Any], lis
     """Rows, operands, their lanes, and how many arrays of n cells must move at least."""
     import cupy as cp
 
-    x, y = cp.linspace(0.1, 1, n, dtype=dtype), cp.linspace(1, 2, n, dtype=dtype)
+    x, y = cp.linspace(0.1, 1, n).astype(dtype), cp.linspace(1, 2, n).astype(dtype)
     t, u = cp.ones((width, n), dtype), cp.ones((width, n), dtype)
     return {
         "sin": ("sin", [x], [t], 2 + 2 * width),
@@ -54,7 +54,7 @@ def cases(n: int, dtype: str, width: int) -> dict[str, tuple[str, list[Any], lis
     }
 
 
-def kernels(sizes: list[int], widths: list[int]) -> None:
+def kernels(sizes: list[int], widths: list[int], dtypes: tuple[str, ...]) -> None:
     """Bytes that must move, by the time."""
     import cupy as cp
 
@@ -65,7 +65,7 @@ def kernels(sizes: list[int], widths: list[int]) -> None:
     print(f"\n| kernel | dtype | n | {' | '.join(f'{w} lanes' for w in widths)} |")
     print(f"|---|---|---|{'---|' * len(widths)}")
     for n in sizes:
-        for dtype in ("f8", "f4"):
+        for dtype in dtypes:
             nbytes = n * np.dtype(dtype).itemsize
             found: dict[str, list[str]] = {}
             for width in widths:
@@ -79,8 +79,8 @@ def kernels(sizes: list[int], widths: list[int]) -> None:
                 print(f"| {name} | {dtype} | {n:.0e} | {' | '.join(speeds)} |")
     print("\n| pullback | dtype | n | TB/s |\n|---|---|---|---|")
     for n in sizes:
-        for dtype in ("f8", "f4"):
-            x, w = cp.linspace(0.1, 1, n, dtype=dtype), cp.ones(n, dtype)
+        for dtype in dtypes:
+            x, w = cp.linspace(0.1, 1, n).astype(dtype), cp.ones(n, dtype)
             for name, values, moved in (
                 ("sin", [x], 3),
                 ("exp", [x], 3),
@@ -162,6 +162,35 @@ def gradients(sizes: list[int]) -> None:
             cp.get_default_memory_pool().free_all_blocks()
 
 
+def bodies(sizes: list[int]) -> None:
+    """A kernel of one's own: its value, and value and gradient of the sum of its results by its body."""
+    import cupy as cp
+
+    import ndual
+
+    own = cp.ElementwiseKernel("T x", "T y", "T r = exp(x); y = x > 0.5 ? sin(r) * x : r * r", "own")
+    print("\n| kernel of one's own | n | dtype | value µs | value and gradient µs |\n|---|---|---|---|---|")
+    for n in sizes:
+        for dtype in ("f8", "f4"):
+            x = cp.linspace(0, 1, n, dtype=dtype)
+            gradient = ndual.prepare_gradient(lambda x: cp.sum(own(x)), x, mode="reverse")
+            times = [best(partial(call, x), n, 5) * 1e6 for call in (lambda x: cp.sum(own(x)), gradient)]
+            print(f"| own | {n:.0e} | {dtype} | {times[0]:.0f} | {times[1]:.0f} |")
+
+
+def second(sizes: list[int]) -> None:
+    """Value, gradient and the product of the Hessian with a vector."""
+    import cupy as cp
+
+    import ndual
+
+    print("\n| product with the Hessian | n | dtype | µs |\n|---|---|---|---|")
+    for n in sizes:
+        x = cp.linspace(0, 1, n)
+        call = partial(ndual.hvp, lambda x: cp.sum(cp.sin(cp.cos(cp.exp(x))) * x), (x,), (cp.ones(n),))
+        print(f"| sum(x sin(cos(exp x))) | {n:.0e} | f8 | {best(call, 10_000_000, 5) * 1e6:.0f} |")
+
+
 def main() -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -169,7 +198,10 @@ def main() -> None:
     quick = parser.parse_args().quick
     cold()
     gradients([1000] if quick else [1000, 100_000, 10_000_000, 100_000_000])
-    kernels([10_000_000] if quick else [10_000_000, 100_000_000], [1, 4] if quick else [1, 4, 8, 16])
+    kernels([10_000_000] if quick else [10_000_000, 100_000_000], [1, 4] if quick else [1, 4, 8, 16], ("f8", "f4"))
+    kernels([10_000_000 if quick else 100_000_000], [1, 4], ("f2", "c8", "c16"))
+    bodies([1000] if quick else [1000, 100_000_000])
+    second([1000] if quick else [1000, 1_000_000, 10_000_000])
 
 
 if __name__ == "__main__":

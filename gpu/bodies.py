@@ -45,12 +45,21 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Body:
-    """The text of a kernel and its parameters."""
+    """The text of a kernel and its parameters.
+
+    Where outputs are given, to be overwritten or added to, they stand among the inputs too, behind these.
+    """
 
     operation: str
     preamble: str
     inputs: tuple[Parameter, ...]
     outputs: tuple[Parameter, ...]
+    given: bool = False
+
+    @property
+    def taken(self) -> int:
+        """How many inputs the body takes as such."""
+        return len(self.inputs) - (len(self.outputs) if self.given else 0)
 
 
 RAW = """\
@@ -166,8 +175,9 @@ def _loaded(body: Body, strided: bool) -> tuple[list[str], list[str]]:
 
 
 def _called(body: Body) -> str:
-    results = " ".join(f"{p.type} y{j} = 0;" for j, p in enumerate(body.outputs))
-    names = [*(f"x{j}" for j in range(len(body.inputs))), *(f"y{j}" for j in range(len(body.outputs)))]
+    first = [f"x{body.taken + j}" if body.given else "0" for j in range(len(body.outputs))]
+    results = " ".join(f"{p.type} y{j} = {first[j]};" for j, p in enumerate(body.outputs))
+    names = [*(f"x{j}" for j in range(body.taken)), *(f"y{j}" for j in range(len(body.outputs)))]
     return f"{results} nd_body(i, nd_indexer{{n}}, {', '.join(names)});"
 
 
@@ -181,7 +191,8 @@ def _text(body: Body, name: str, strided: bool, lanes: int, parameters: list[str
     included = [line for line in body.preamble.splitlines() if line.lstrip().startswith("#include")]
     rest = [line for line in body.preamble.splitlines() if not line.lstrip().startswith("#include")]
     letters = {p.letter: p.type for p in (*body.inputs, *body.outputs) if p.letter is not None}
-    taken = [f"const {_spelled(p)} &{p.name}" for p in body.inputs] + [f"{_spelled(p)} &{p.name}" for p in body.outputs]
+    taken = [f"const {_spelled(p)} &{p.name}" for p in body.inputs[: body.taken]]
+    taken += [f"{_spelled(p)} &{p.name}" for p in body.outputs]
     arguments = ", ".join([p.split()[-1].lstrip("*") for p in given.split(", ")])
     indented = "\n".join(f"    {line}" for line in lines)
     by_reference = given.replace("nd_layout layout", "const nd_layout &layout")

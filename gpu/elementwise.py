@@ -14,7 +14,8 @@ from cupy.cuda.compiler import CompileException
 
 from ndual import _core
 from ndual._core import forward
-from ndual.errors import NoRuleError
+from ndual._core.nested import Formula
+from ndual.errors import DerivativeLostError, NoRuleError
 from ndual.gpu import bodies
 from ndual.gpu.bodies import BLOCK, TYPES, Body, Parameter
 from ndual.gpu.layout import layout
@@ -30,28 +31,52 @@ GRID = 2**31 - 1
 
 def call(kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The kernel called on duals; raises where its body cannot be differentiated."""
-    if len(args) != kernel.nin or kwargs.keys() - {"block_size"}:
-        more = "an output" if len(args) > kernel.nin else ", ".join(kwargs) or "too few arguments"
-        raise refused(kernel, f"it was called with {more}", "Pass the inputs alone and take what it returns")
-    raw = [p.name for p, a in zip(kernel.in_params, args, strict=True) if p.raw and _core.is_dual(a)]
+    active = _core.activity(args, kwargs)
+    if active < 2 and not any(map(_core.is_dual, args[kernel.nin :])):
+        return _core.call_plain(kernel, args, kwargs, active == 1)
+    if kwargs.keys() - {"block_size"} or kernel.kwargs.keys() - {"options"}:
+        raise refused(kernel, "it was made or called with more than its body and operands")
+    raw = [p.name for p, a in zip(kernel.in_params, args, strict=False) if p.raw and _core.is_dual(a)]
+    raw += [p.name for p in kernel.out_params if p.raw]
     if raw:
-        raise refused(kernel, f"{raw[0]} is raw, so that any element may read any of its cells")
-    raw = [p.name for p in kernel.out_params if p.raw]
-    if raw or kernel.no_return or kernel.kwargs.keys() - {"options"}:
-        raise refused(kernel, f"its output {raw[0]} is raw" if raw else "it has options beside its body")
+        raise refused(kernel, f"{raw[0]} is raw, so that any element may reach any of its cells")
+    targets = args[kernel.nin :]
+    if not all(map(_core.is_dual, targets)):
+        raise DerivativeLostError(
+            f"{kernel.name}: its output is an array that was made outside of what is differentiated"
+            f"{_core.user_location()}. Take what {kernel.name}(…) returns without it"
+        )
     whole = tuple([hasattr(a, "shape") and not isinstance(a, np.generic) and not _core.is_scalar_dual(a) for a in args])
     rule = Structured(
         kernel.name, (), ("args...",), functools.partial(_jvp, kernel), functools.partial(_vjp, kernel), {},
         lambda args, kwargs: (args, {"whole": whole}), selective=True,
     )  # fmt: skip
-    return forward.apply(rule, kernel, args, kwargs)
+    evaluated = functools.partial(_written if targets else _returned, kernel, kwargs)
+    found = forward.apply(rule, Formula(evaluated), args, {})
+    if not targets:
+        return found
+    for target, result in zip(targets, found, strict=True):
+        _core.assign_to(target, ..., result)
+    return None if kernel.no_return else targets if kernel.return_tuple or len(targets) > 1 else targets[0]
 
 
-def refused(kernel: Any, why: str, instead: str = "") -> NoRuleError:
+def _returned(kernel: Any, kwargs: dict[str, Any], *args: Any) -> Any:
+    """What a kernel returns."""
+    return kernel(*args, **kwargs)
+
+
+def _written(kernel: Any, kwargs: dict[str, Any], *args: Any) -> tuple[Any, ...]:
+    """The outputs of a kernel that is given some to write into, in copies of these."""
+    outputs = tuple([a.copy() for a in args[kernel.nin :]])
+    kernel(*args[: kernel.nin], *outputs, **kwargs)
+    return outputs
+
+
+def refused(kernel: Any, why: str) -> NoRuleError:
     """The error for a kernel whose body cannot be differentiated."""
     return NoRuleError(
         f"expected a kernel that ndual can differentiate; got {kernel.name}, but {why}{_core.user_location()}. "
-        f"{instead or 'Give it a rule (ndual.custom_rule, docs/custom.md)'}, or pass ndual.stop_gradient(x)"
+        "Give it a rule (ndual.custom_rule, see docs/custom.md), or pass ndual.stop_gradient(x)"
     )
 
 
@@ -66,10 +91,12 @@ class _Launch:
             raise refused(kernel, "this is a second derivative, and its body gives a first one")
         self.shape = self.results[0].shape
         letters: dict[str, Any] = {}
-        for p, a, own in zip(
-            (*kernel.in_params, *kernel.out_params), (*x, *self.results), _always(whole), strict=False
-        ):
+        params = (*kernel.in_params, *(kernel.out_params if len(x) > kernel.nin else ()))
+        for p, a, own in zip(params, x, whole, strict=True):
             if own and p.dtype is None:
+                letters.setdefault(p.ctype, a.dtype)
+        for p, a in zip(kernel.out_params, self.results, strict=True):
+            if p.dtype is None:
                 letters.setdefault(p.ctype, a.dtype)
 
         def described(p: Any, a: Any, moves: bool) -> Parameter:
@@ -78,9 +105,9 @@ class _Launch:
                 raise refused(kernel, f"{p.name} is {dtype}")
             return Parameter(p.name, dtype.char, p.ctype if p.dtype is None else None, p.raw, moves)
 
-        inputs = tuple(map(described, kernel.in_params, x, active))
+        inputs = tuple(map(described, params, x, active))
         outputs = tuple(map(described, kernel.out_params, self.results, [False] * kernel.nout))
-        self.body = Body(kernel.operation, kernel.preamble, inputs, outputs)
+        self.body = Body(kernel.operation, kernel.preamble, inputs, outputs, len(x) > kernel.nin)
         self.x = [cupy.asarray(a, dtype=p.char) for a, p in zip(x, inputs, strict=True)]
 
     def settle(self, lanes: list[Any]) -> bool:
@@ -106,13 +133,6 @@ class _Launch:
     def cells(self, p: Parameter, a: Any) -> list[Any]:
         """An input as the kernel takes it."""
         return [a, a.size] if p.raw else [a]
-
-
-def _always(whole: tuple[bool, ...]) -> Any:
-    """Whether inputs, and then outputs, say what a letter stands for: numbers do not."""
-    yield from whole
-    while True:
-        yield True
 
 
 def _jvp(kernel: Any, xp: Any, y: Any, x: tuple[Any, ...], dx: tuple[Any, ...], whole: tuple[bool, ...]) -> Any:

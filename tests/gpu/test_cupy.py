@@ -230,10 +230,13 @@ def test_moves_between_memories(device):
 
 def test_unknown_kernels_raise(device):
     cp = device
-    kernel = cp.ElementwiseKernel("float64 x", "float64 y", "y = x * x", "squares")
+    reduction = cp.ReductionKernel("T x", "T y", "x * x", "a + b", "y = a", "0", "squares")
+    raw = cp.RawKernel('extern "C" __global__ void raw_squares(double *x) {}', "raw_squares")
     for mode in MODES:
         with pytest.raises(ndual.NoRuleError, match="squares"):
-            ndual.grad(lambda x: cp.sum(kernel(x)), mode=mode)(cp.ones(3))
+            ndual.grad(lambda x: cp.sum(reduction(x)), mode=mode)(cp.ones(3))
+        with pytest.raises((ndual.NdualError, TypeError)):
+            ndual.grad(lambda x: raw((1,), (1,), (x,)) or cp.sum(x), mode=mode)(cp.ones(3))
 
 
 def test_memory_returns(device):
