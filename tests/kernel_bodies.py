@@ -57,7 +57,7 @@ CASES = {
         "T r = 1; for (int k = 0; k < 12; k++) { r = 0.5 * (r + x / r); } if (x > 1) y = r; else y = exp(-x * x)",
         _newton, (X,)),
     "preamble": Case(
-        "float64 x, int32 k", "float64 y, int64 whole, T z",
+        "float64 x, int32 k", "float64 y, int64 whole, float64 z",
         "double s = square(x); y = s / (1 + s); y += k; whole = (int)s; z = -s; z *= x;",
         lambda np, x, k: (x * x / (1 + x * x) + k, None, -x * x * x), (X, np.arange(5, dtype=np.int32)),
         "#include <math.h>\n__device__ double square(double a) { return a * a; }",

@@ -233,10 +233,9 @@ def test_unknown_kernels_raise(device):
     reduction = cp.ReductionKernel("T x", "T y", "x * x", "a + b", "y = a", "0", "squares")
     raw = cp.RawKernel('extern "C" __global__ void raw_squares(double *x) {}', "raw_squares")
     for mode in MODES:
-        with pytest.raises(ndual.NoRuleError, match="squares"):
-            ndual.grad(lambda x: cp.sum(reduction(x)), mode=mode)(cp.ones(3))
-        with pytest.raises((ndual.NdualError, TypeError)):
-            ndual.grad(lambda x: raw((1,), (1,), (x,)) or cp.sum(x), mode=mode)(cp.ones(3))
+        for lose in (lambda x: cp.sum(reduction(x)), lambda x: raw((1,), (1,), (x,)) or cp.sum(x)):
+            with pytest.raises(ndual.NdualError, match="Unsupported type"):
+                ndual.grad(lose, mode=mode)(cp.ones(3))
 
 
 def test_memory_returns(device):
