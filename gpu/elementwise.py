@@ -170,12 +170,16 @@ def _vjp(
     inputs, outputs = launch.body.inputs, launch.body.outputs
     strided = launch.settle([None] * len(inputs))
     given = [part for p, a in zip(inputs, launch.x, strict=True) for part in launch.cells(p, a)]
+    uniform = []
     for p, part in zip(outputs, ws, strict=True):
+        # The cotangent of a sum is one number everywhere.
+        uniform.append(p.char in "fd" and part.size > 0 and not any(part.strides))
         if p.char in "fd":
-            given.append(cupy.ascontiguousarray(cupy.broadcast_to(cupy.asarray(part, dtype=p.char), launch.shape)))
+            part = cupy.asarray(part, dtype=p.char)
+            given.append(part if uniform[-1] else cupy.ascontiguousarray(cupy.broadcast_to(part, launch.shape)))
     found = [cupy.empty(launch.shape, p.char) if p.active else None for p in inputs]
     given += [g for g in found if g is not None]
-    launch.run(_compiled(kernel, launch.body, "pullback", strided), strided, given)
+    launch.run(_compiled(kernel, launch.body, "pullback", strided, tuple(uniform)), strided, given)
     return tuple(
         None if g is None else unbroadcast(g, a.shape).astype(a.dtype, copy=False)
         for g, a in zip(found, x, strict=True)

@@ -16,7 +16,7 @@ from ndual.rules import registry
 from ndual.rules.expressions import Call, Name, NoDerivative, names_of
 from ndual.rules.language import is_complex, to_c
 
-__all__ = ["DIMS", "forward", "has_loop", "pullback", "reads", "real_result", "second", "shares"]
+__all__ = ["BLOCK", "DIMS", "forward", "has_loop", "loop", "pullback", "reads", "real_result", "second", "shares"]
 
 BLOCK = 128
 # Arrays of lanes that a thread loads for one element from which on it takes half as many elements: eight lanes of two
@@ -211,13 +211,18 @@ class _Kernel:
             f"ND_BODY void element({given}, const nd_in &in, nd_int i) {{\n",
             *[f"    {line}\n" for line in (*unpacked, *_together(self.lines, self.ctype))], "}\n",
         ]  # fmt: skip
-        block, share = shares(self.ctype, loads)
-        facts: dict[str, Any] = {
-            "arguments": ", ".join([p.rpartition(" ")[2] for p in parameters]), "block": block, "unroll": share // block
-        }  # fmt: skip
-        whole = (ONE_BY_ONE if self.strided else AHEAD).format(**facts)
-        loop = LOOP.format(name=name, parameters=", ".join(parameters), last=share - block, whole=whole, **facts)
-        return "".join([*parts, loop])
+        return "".join([*parts, loop(name, parameters, shares(self.ctype, loads)[1], not self.strided)])
+
+
+def loop(name: str, parameters: list[str], share: int, ahead: bool) -> str:
+    """The kernel over ``load`` and ``element``, `share` elements a block, which are loaded first if `ahead`."""
+    facts: dict[str, Any] = {
+        "arguments": ", ".join([p.rpartition(" ")[2].lstrip("*") for p in parameters]),
+        "block": BLOCK,
+        "unroll": share // BLOCK,
+    }
+    whole = (AHEAD if ahead else ONE_BY_ONE).format(**facts)
+    return LOOP.format(name=name, parameters=", ".join(parameters), last=share - BLOCK, whole=whole, **facts)
 
 
 def forward(row: Any, ctype: str, kinds: str, strided: bool, lanes: int) -> str | None:

@@ -102,7 +102,7 @@ def test_bodies(tmp_path, name, strided):
         np.testing.assert_allclose(dy, expected[:, j], rtol=rtol, atol=rtol)
     ws = [rng.uniform(-1, 1, n).astype(p.char) for p in floats]
     gs = [np.empty(n, p.char) if p.active else None for p in body.inputs]
-    run = compiled(tmp_path, f"pullback_{name}", bodies.pullback(body, strided))
+    run = compiled(tmp_path, f"pullback_{name}", bodies.pullback(body, strided, (False,) * len(body.outputs)))
     run(*given(False), *map(pointer, ws), *[pointer(g) for g in gs if g is not None], *ends())
     for j, g in enumerate(gs):
         if g is not None:

@@ -62,8 +62,12 @@ def test_nvcc_compiles_every_kernel(tmp_path, of_complex):
 @pytest.mark.parametrize("name", CASES)
 def test_nvcc_compiles_bodies_over_duals(tmp_path, name):
     body = body_of(CASES[name])
+    uniform = (True,) * len(body.outputs)
     runs = []
-    for what, text in (("forward", bodies.forward(body, True, 2)), ("pullback", bodies.pullback(body, False))):
+    for what, text in (
+        ("forward", bodies.forward(body, True, 2)),
+        ("pullback", bodies.pullback(body, False, uniform)),
+    ):
         (tmp_path / f"{what}.cu").write_text(text)
         runs.append(compiling(tmp_path / f"{what}.cu"))
     for run in runs:
