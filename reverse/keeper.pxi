@@ -111,6 +111,8 @@ cdef class Keeper(Recorder):
         """Append an entry whose result is known."""
         entry.out = self.held(out)
         entry.fresh = not traced(out)
+        if entry.fresh and out.device_v is None:
+            out.buf.made = True
         trace(out)
         self.entries.append(entry)
         return self.note_entry()

@@ -33,8 +33,6 @@ cdef class MapEntry(Entry):
         wanted = (self.t0 is not None) | (self.t1 is not None) << 1 | (self.t2 is not None) << 2
         if self.fresh and (out.buf.uniform or out.buf.multiple or out.buf.vbytes >= HANDED):
             wanted = self.hand_on(tape, &r, wanted)
-            if wanted == 0:
-                return 0
         if not self.fresh:
             same = self.in_place(wanted, &r)
             if same < 0:
@@ -43,6 +41,9 @@ cdef class MapEntry(Entry):
                 return self.pull_cells(tape, &r, wanted, cnp.PyArray_BYTES(<cnp.ndarray>kept),
                                        <const Py_ssize_t*>cnp.PyArray_STRIDES(<cnp.ndarray>kept))
             wanted &= ~(1 << same)
+        if wanted == 0 and same < 0:
+            let_go(out.buf)
+            return 0
         if out.buf.uniform and (self.fresh or one_to_one(out)):
             single = out.buf.number
             single32 = <float>single
@@ -59,6 +60,8 @@ cdef class MapEntry(Entry):
                 t = shadow_array(out, tape)
                 with np.errstate(all="ignore"):
                     np_multiply(t, factor, t)
+        elif self.fresh:
+            let_go(out.buf)
         return 0
 
     cdef int in_place(self, int wanted, row_reads* r) except -2:

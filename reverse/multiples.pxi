@@ -66,6 +66,12 @@ cdef int spell_out(Buffer buf) except -1:
     return 0
 
 
+cdef inline void let_go(Buffer buf) noexcept:
+    """A shadow that nothing reads any more in this sweep."""
+    buf.sweep = 0
+    buf.towner = None
+
+
 cdef bint like_cells(NDualArray x, NDualArray out) noexcept:
     """Whether two arrays have a buffer each, of the same cells in the same order."""
     cdef int i
@@ -108,16 +114,23 @@ cdef bint handy(double number, int item) noexcept:
 
 
 cdef int add_multiple(NDualArray x, Tape tape, double number, object source) except -1:
-    """Add a number times the values of an array, which has its cells as x has, to the shadow of x."""
+    """Add a number times the values of an array, which has its cells as x has, to the shadow of x.
+
+    The shadow of an argument is spelt out at once, as it is in the end: an array may be a multiple of its own values,
+    or two of each other's, and only an entry that made an array is sure to let go of what its shadow holds.
+    """
     cdef Buffer buf = x.buf
     cdef char* below = cells_below(source)
     if buf.sweep != tape.sweep:
         buf.sweep = tape.sweep
         buf.uniform = False
-        buf.multiple = True
-        buf.towner = source
+        buf.multiple = buf.made
+        buf.towner = source if buf.made else None
         buf.number = number
         buf.item = x.itemsize_
+        if not buf.made:
+            have_cells(buf)
+            nd_terms(buf.t, buf.vbytes, buf.item, -0.0, number, below, 0, NULL)
     elif buf.multiple and buf.towner is source and handy(buf.number + number, x.itemsize_):
         buf.number += number
     else:
@@ -136,7 +149,7 @@ cdef int add_multiple(NDualArray x, Tape tape, double number, object source) exc
 
 cdef bint lendable(NDualArray x, Tape tape, cnp.ndarray g) noexcept:
     """Whether an array that is its own memory may serve as the shadow of x, which has none yet."""
-    return (x.device_v is None and x.buf.sweep != tape.sweep and x.buf.vbytes >= HANDED and one_to_one(x)
+    return (x.device_v is None and x.buf.made and x.buf.sweep != tape.sweep and x.buf.vbytes >= HANDED and one_to_one(x)
             and x.flags_ & NCONTIGUOUS and cnp.PyArray_CHKFLAGS(g, cnp.NPY_ARRAY_OWNDATA) and values_like(g, x))
 
 
@@ -145,8 +158,8 @@ cdef void move_shadow(Buffer buf, Buffer to, double number, int item) noexcept:
     to.lanes, buf.lanes = buf.lanes, to.lanes
     to.lanes_class, buf.lanes_class = buf.lanes_class, to.lanes_class
     to.t, buf.t = buf.t, to.t
-    to.sweep, buf.sweep = buf.sweep, 0
-    to.uniform = buf.multiple = False
+    to.sweep = buf.sweep
+    to.uniform = False
     to.towner = None
     to.multiple = number != 1
     to.number = number

@@ -82,6 +82,7 @@ cdef class Recording(Keeper):
         e = <MapEntry>entry
         e.out = self.held(out)
         e.fresh = not out.buf.traced
+        out.buf.made = out.buf.made or e.fresh
         out.buf.traced = True
         if e.s3 is not None:
             e.s3 = out
@@ -207,6 +208,8 @@ cdef class Recording(Keeper):
         entry.saved = [self.keep_foreign(obj, i) for i, obj in enumerate(saved)]
         for out in outputs:
             if out is not None:
+                if (<NDualArray>out).device_v is None:
+                    (<NDualArray>out).buf.made = True
                 trace(<NDualArray>out)
         self.entries.append(entry)
         self.note_entry()

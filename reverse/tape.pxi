@@ -54,6 +54,9 @@ cdef class Tape(Recording):
         state().swept = <PyObject*>self.level
         try:
             return self.pull_all(once)
+        except BaseException:
+            self.drop_shadows()
+            raise
         finally:
             state().swept = former
             if outer is not None:        # what formulas look at is no comparison of the user's
@@ -98,6 +101,14 @@ cdef class Tape(Recording):
                     pull_marked(self, <Entry>self.entries[node.b], self.marks.get(node.b))
                 if once:
                     self.entries[node.b] = None
+        return 0
+
+    cdef int drop_shadows(self) except -1:
+        """A sweep has ended early: nobody will let go of what shadows hold."""
+        for entry in self.entries:
+            for x in results_of(<Entry>entry) if entry is not None else ():
+                if x is not None and (<NDualArray>x).device_v is None:
+                    let_go((<NDualArray>x).buf)
         return 0
 
     cdef list gradients(self, object out, list leaves):

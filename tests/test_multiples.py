@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import ndual
+from ndual import _core
 
 N = 300  # cells: more than what is handed on by a copy
 
@@ -265,3 +266,35 @@ def test_products_with_infinities(again):
     ga, gb = ndual.grad(f, (0, 1), mode="reverse")(a, b)
     np.testing.assert_array_equal(ga, np.outer([1.0, 2.0, 3.0], [1.0, 3.0]) + 3.0 * again)
     np.testing.assert_array_equal(gb, [[0.0, 6.0], [0.0, 6.0]])
+
+
+@pytest.mark.parametrize("name", CHAINS)
+def test_nothing_stays_in_memory(name):
+    """Shadows that are multiples of their own values, or of each other's, hold nobody back."""
+    args = arrays()
+    prepared = ndual.prepare_gradient(CHAINS[name], *args, argnums=(0, 1, 2), mode="reverse")
+    prepared(*args)
+    before = _core.pool_info()["live"]
+    for _ in range(3):
+        prepared(*args)
+    assert _core.pool_info()["live"] <= before
+
+
+def test_nothing_stays_in_memory_after_an_error():
+    def fails(value, primals, w):
+        raise RuntimeError("expected")
+
+    def f(x):
+        y = once(x)
+        p = y * 2.0
+        q = y * 3.0
+        return np.sum(p * p) + np.sum(p * q)
+
+    once = ndual.custom_rule(lambda x: 1.0 * x, vjp=fails)
+    x, _, _ = arrays(n=4 * N)
+    before = None
+    for _ in range(4):
+        with pytest.raises(RuntimeError, match="expected"):
+            ndual.grad(f, mode="reverse")(x)
+        before = _core.pool_info()["live"] if before is None else before
+    assert _core.pool_info()["live"] <= before

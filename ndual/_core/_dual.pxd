@@ -105,6 +105,7 @@ cdef class Buffer:
     cdef bint uniform      # one number a lane stands for all of its cells, side by side at t: x - mu for a number mu
     cdef int item          # bytes of that number
     cdef double number     # of a shadow that is uniform or a multiple: one number for all cells, or times others
+    cdef bint made         # by an entry of the tape, which is the last one in a sweep to read the shadow
     cdef bint multiple     # the cells of a shadow are `number` times those that `towner` holds, or times what is in them
     cdef bint seeded       # unit tangents, one lane a cell, as the sweep placed them: nobody has written yet
     cdef void* memory      # pooled block, or NULL

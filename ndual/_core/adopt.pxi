@@ -95,6 +95,43 @@ cdef NDualArray adopt_array(object value, object tangent, Level level, NDualArra
     return x
 
 
+cdef NDualArray untraced(object value, Level level):
+    """A fresh value as an array of a level that records, of which nothing is known yet."""
+    cdef NDualArray v, x
+    cdef cnp.ndarray a
+    cdef int i
+    if level.outer is not None:
+        v = at_level(value, level.outer)
+        if not stretched(v):
+            return nested_array(v, None, level)
+        x = nested_array(copy_array(v, "K"), None, level)      # each cell has a cotangent of its own
+        x.flags_ |= v.flags_ & NREADONLY
+        return x
+    if not isinstance(value, (np.ndarray, np.generic)):
+        storage = storage_of(value)
+        if storage is not None:
+            return device_untraced(value, storage, level)
+    value = np.asarray(value)
+    check_dtype(value.dtype)
+    a = owned(value)
+    x = array_object()
+    x.buf = empty_buffer(level)
+    x.buf.vowner = a
+    extent(a, &x.buf.v, &x.buf.vbytes)
+    x.voff = x.toff = cnp.PyArray_BYTES(a) - x.buf.v
+    x.typenum = cnp.PyArray_TYPE(a)
+    x.itemsize_ = cnp.PyArray_ITEMSIZE(a)
+    set_dims(x, cnp.PyArray_NDIM(a))
+    for i in range(x.ndim_):
+        x.shape_[i] = cnp.PyArray_DIM(a, i)
+        x.vs[i] = x.ts[i] = cnp.PyArray_STRIDE(a, i)
+    x.lane = x.buf.one = lane_extent(x)
+    if not cnp.PyArray_ISWRITEABLE(<cnp.ndarray>value):
+        x.flags_ |= NREADONLY
+    update_flags(x)
+    return x
+
+
 cdef object apart(object tangent, NDualArray x):
     """Lanes that are no view of those of x: NumPy copied the value, and a write must not reach x."""
     cdef char* low

@@ -29,6 +29,7 @@ cdef Buffer empty_buffer(Level level):
     buffer.seeded = False
     buffer.uniform = False
     buffer.multiple = False
+    buffer.made = False
     buffer.traced = False
     buffer.slot = -1
     buffer.sweep = 0
