@@ -175,7 +175,9 @@ def flat_gradient(tape: Tape, leaves: list[Any], pairs: bool) -> Any:
     storages = [_core.storage_for(_core.bottom(g)) for g in parts]
     there = next((storage for storage in storages if storage is not None), None)
     if there is not None:  # one row is in one memory
-        parts = [g if storage or _core.is_dual(g) else there.take(g) for g, storage in zip(parts, storages, strict=True)]
+        parts = [
+            g if storage or _core.is_dual(g) else there.take(g) for g, storage in zip(parts, storages, strict=True)
+        ]
     return np.concatenate(parts)
 
 
