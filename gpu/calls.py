@@ -37,6 +37,7 @@ def install() -> None:
     """Register CuPy's memory, its functions and its ufuncs; once."""
     global STORAGE
     STORAGE = CupyStorage()
+    STORAGE.entry = override.__code__
     devices.UFUNCS.update((cupy.ufunc, cupy.ElementwiseKernel, cupy.ReductionKernel))
     _core.register_storage(STORAGE)
     _methods.open_matmul(cupy.ndarray, _core.NDualArray)

@@ -16,7 +16,20 @@ from ndual.rules import registry
 from ndual.rules.expressions import Call, Name, NoDerivative, names_of
 from ndual.rules.language import is_complex, to_c
 
-__all__ = ["BLOCK", "DIMS", "forward", "has_loop", "loop", "pullback", "reads", "real_result", "second", "shares"]
+__all__ = [
+    "BLOCK",
+    "DIMS",
+    "forward",
+    "has_loop",
+    "loop",
+    "pullback",
+    "reads",
+    "real_result",
+    "second",
+    "shares",
+    "texts",
+    "together",
+]
 
 BLOCK = 128
 # Arrays of lanes that a thread loads for one element from which on it takes half as many elements: eight lanes of two
@@ -125,7 +138,7 @@ def reads(row: Any, wanted: tuple[bool, ...], ctype: str = "double") -> tuple[bo
     return found
 
 
-def _together(lines: list[str], ctype: str) -> list[str]:
+def together(lines: list[str], ctype: str) -> list[str]:
     """Sine and cosine of one operand as one computation; in float32 each of them alone too."""
     f = {"double": "", "float": "f"}.get(KINDS[ctype].ctype)
     text = "\n".join(lines)
@@ -134,7 +147,8 @@ def _together(lines: list[str], ctype: str) -> list[str]:
         return lines
     for name, both in (("sin", "sine"), ("cos", "cosine")):
         lines = [re.sub(rf"\b{name}{f}\(x0\)", both, line) for line in lines]
-    return ["T sine, cosine;", f"nd_sincos{f}(x0, &sine, &cosine);", *lines]
+    at = next((i + 1 for i, line in enumerate(lines) if line.startswith("const T x0")), 0)
+    return [*lines[:at], "T sine, cosine;", f"nd_sincos{f}(x0, &sine, &cosine);", *lines[at:]]
 
 
 def shares(ctype: str, loads: int) -> tuple[int, int]:
@@ -209,7 +223,7 @@ class _Kernel:
             *[f"    {line}\n" for line in (*found, *(f"in.{name} = {cell};" for _, name, cell in self.loads))],
             "    return in;\n}\n",
             f"ND_BODY void element({given}, const nd_in &in, nd_int i) {{\n",
-            *[f"    {line}\n" for line in (*unpacked, *_together(self.lines, self.ctype))], "}\n",
+            *[f"    {line}\n" for line in (*unpacked, *together(self.lines, self.ctype))], "}\n",
         ]  # fmt: skip
         return "".join([*parts, loop(name, parameters, shares(self.ctype, loads)[1], not self.strided)])
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+import sys
+from functools import partial
 from typing import Any
 
 import cupy
@@ -10,9 +13,12 @@ import numpy as np
 
 from ndual._core.storage import Storage, chosen
 from ndual.errors import NdualError, NoRuleError
+from ndual.frontend.ahead import summed_next
+from ndual.gpu import sums
 from ndual.gpu.layout import layout
 from ndual.gpu.namespace import NAMESPACE, counterpart
 from ndual.gpu.source import forward, has_loop, pullback, reads, real_result, second, shares
+from ndual.rules.elementwise import TABLE
 
 __all__ = ["CupyStorage"]
 
@@ -30,6 +36,7 @@ class CupyStorage(Storage):
 
     def __init__(self) -> None:
         super().__init__(NAMESPACE)
+        self.entry: Any = None  # the code through which CuPy hands calls over: user code is what called it
         self._kernels: dict[Any, Any] = {}
         self._shorts: dict[Any, Any] = {}
 
@@ -48,6 +55,10 @@ class CupyStorage(Storage):
     def host(self, array: Any) -> Any:
         """A copy in host memory."""
         return cupy.asnumpy(array)
+
+    def place(self, array: Any) -> str:
+        """The number of its device."""
+        return f"on device {array.data.device_id}"
 
     def address(self, array: Any) -> int:
         """The address on its device."""
@@ -101,14 +112,71 @@ class CupyStorage(Storage):
         found = self._forward(row, values, NONE[: len(values)], 0) if dtype is None else None
         return super().value(row, ufunc, values, dtype) if found is None else found[0]
 
+    def sum(self, value: Any, lanes: Any, width: int) -> tuple[Any, Any]:
+        """As :meth:`Storage.sum`, value and lanes in one kernel."""
+        facts = common([value])
+        found = None if facts is None else self._sums(TABLE["positive"], [value], [lanes], width, facts, False)
+        return super().sum(value, lanes, width) if found is None else found()[:2]
+
+    def ahead(self, row: Any, values: list[Any], lanes: list[Any], width: int, active: list[bool]) -> Any:
+        """As :meth:`Storage.ahead`, for rows that have a kernel."""
+        frame: Any = sys._getframe(1)
+        if frame.f_code is self.entry:
+            frame = frame.f_back
+        if not summed_next(frame, row, counterpart, cupy.sum):
+            return None
+        facts = common(values)
+        if facts is None:
+            return None
+        keep = not width and reads(row, tuple(active))[-1]
+        found = self._sums(row, values, lanes, width, facts, keep)
+        return None if found is None else (facts[1], facts[0], found)
+
+    def _sums(self, row: Any, values: list[Any], lanes: list[Any], width: int, facts: Any, keep: bool) -> Any:
+        """What sums a row and its lanes; None if there is no kernel for it, or nothing to sum."""
+        kind, shape, strided = facts
+        if not shape or 0 in shape:
+            return None
+        arrays, lanes, letters = laid(values, lanes)
+        key = "total", row.name, kind.char, letters, strided, width, keep
+        kernel = self._kernel(key, sums.total, row, letters, strided, width, keep)
+        if kernel is None:
+            return None
+        return partial(self._run_sums, kernel, kind, shape, strided, arrays, lanes, width, keep)
+
+    def _run_sums(
+        self, kernel: Any, kind: Any, shape: tuple[int, ...], strided: bool, arrays: list[Any], lanes: list[Any],
+        width: int, keep: bool,
+    ) -> tuple[Any, Any, Any]:  # fmt: skip
+        """The sum of the value, those of the lanes, and the value if it is kept."""
+        n = math.prod(shape)
+        loads = sum(type(x) is ARRAY for x in arrays) + width * sum(t is not None for t in lanes)
+        blocks = min(-(-n // sums.share(CTYPES[kind.char], loads)), sums.MOST_BLOCKS)
+        partial_sums = ARRAY((1 + width, blocks), np.float64)
+        value, tangent = ARRAY((), kind), ARRAY((width,), kind) if width else None
+        y = ARRAY(shape, kind) if keep else None
+        arguments = operands_of(kind, arrays, lanes, width)
+        arguments += [a for a in (y, partial_sums, layout(shape, arrays) if strided else None) if a is not None]
+        kernel((blocks,), (sums.BLOCK,), (*arguments, n))
+        finish = self._kernels.get(("finish", kind.char))
+        if finish is None:
+            text = sums.FINISH.format(ctype=CTYPES[kind.char])
+            finish = self._kernels["finish", kind.char] = cupy.RawKernel(text, "ndual_finish", options=("-std=c++17",))
+        finish((1 + width,), (256,), (partial_sums, blocks, value, value if tangent is None else tangent))
+        return value, tangent, y
+
     def pull_all(self, row: Any, ufunc: Any, values: list[Any], value: Any, wanted: list[bool], w: Any) -> list[Any]:
         """As :meth:`Storage.pull_all`, in one kernel."""
         if len(wanted) == 1 and type(w) is ARRAY and w.size:
             # The short way of a row of one operand; its value has the type and the shape of the cotangent.
             x, kind = values[0], w.dtype
             uniform = w.size > 1 and not any(w.strides)
-            sides = x._c_contiguous and value._c_contiguous if type(x) is ARRAY and type(value) is ARRAY else False
-            if sides and x.dtype == kind == value.dtype and (uniform or w._c_contiguous):
+            sides = type(x) is ARRAY and x._c_contiguous and x.dtype == kind
+            if value is None:
+                sides = sides and kind.char in CTYPES and not reads(row, ON, CTYPES[kind.char])[-1]
+            else:
+                sides = sides and type(value) is ARRAY and value._c_contiguous and value.dtype == kind
+            if sides and (uniform or w._c_contiguous):
                 kernel = self._short("pullback", row, kind, "u" if uniform else "a")
                 if kernel is not None:
                     g = ARRAY(w.shape, kind)
@@ -145,18 +213,8 @@ class CupyStorage(Storage):
         if facts is None:
             return None
         kind, shape, strided = facts
-        active = False
-        arrays = values
-        for i, t in enumerate(lanes):
-            if t is not None:
-                active = True
-                if t.strides[1:] != arrays[i].strides:
-                    arrays, lanes = list(arrays), list(lanes)
-                    arrays[i], lanes[i] = cupy.ascontiguousarray(arrays[i]), cupy.ascontiguousarray(t)
-        letters = "".join(
-            ["-" if x is None else "s" if type(x) is not ARRAY else "c" if t is None else "d"
-             for x, t in zip(arrays, lanes, strict=True)]
-        )  # fmt: skip
+        arrays, lanes, letters = laid(values, lanes)
+        active = "d" in letters
         count = width if active else 0
         key = what, row.name, kind.char, letters, strided, count, *options
         kernel = self._kernel(key, SOURCES[what], row, letters, strided, count, *options)
@@ -165,13 +223,7 @@ class CupyStorage(Storage):
         of_result = result(row, kind)
         y = ARRAY(shape, of_result)
         dy = ARRAY((width, *shape), of_result) if active else None
-        arguments: list[Any] = []
-        for x, t in zip(arrays, lanes, strict=True):
-            if x is not None:
-                arguments.append(x if type(x) is ARRAY else kind.type(x))
-            if t is not None:
-                arguments += (t, t.strides[0] // kind.itemsize if width > 1 else 0)
-        arguments += (y, y if dy is None else dy)
+        arguments = [*operands_of(kind, arrays, lanes, width), y, y if dy is None else dy]
         self._run(
             kernel, kind, arguments, y.size, layout(shape, arrays) if strided else None, count * letters.count("d")
         )
@@ -189,10 +241,12 @@ class CupyStorage(Storage):
 
     def _pullback(self, row: Any, values: list[Any], value: Any, wanted: tuple[bool, ...], w: Any) -> Any:
         """The cotangents by the kernel of the row; None if it has none for these operands."""
-        kind = next((x.dtype for x in values if type(x) is ARRAY), None)
-        if kind is None or type(w) is not ARRAY or kind.char not in CTYPES or w.dtype != (kept := result(row, kind)):
+        kind = values[0].dtype if row.kind == "real_linear" and type(values[0]) is ARRAY else getattr(w, "dtype", None)
+        if type(w) is not ARRAY or kind.char not in CTYPES or w.dtype != (kept := result(row, kind)):
             return None
         names = reads(row, wanted, CTYPES[kind.char])
+        if value is None and names[-1]:
+            return None
         given: list[Any] = [x if on else None for x, on in zip((*values, value), names, strict=True)]
         facts = common([*given[:-1], *([given[-1], w] if kept == kind else [])], kind)
         if facts is None:
@@ -245,6 +299,30 @@ def result(row: Any, kind: Any) -> Any:
     return np.dtype(kind.char.lower()) if kind.kind == "c" and real_result(row, CTYPES[kind.char]) else kind
 
 
+def laid(values: list[Any], lanes: Any) -> tuple[list[Any], Any, str]:
+    """Operands and lanes that have the same strides, and the letter of each operand in a forward kernel."""
+    for i, t in enumerate(lanes):
+        if t is not None and t.strides[1:] != values[i].strides:
+            values, lanes = list(values), list(lanes)
+            values[i], lanes[i] = cupy.ascontiguousarray(values[i]), cupy.ascontiguousarray(t)
+    letters = [
+        "-" if x is None else "s" if type(x) is not ARRAY else "c" if t is None else "d"
+        for x, t in zip(values, lanes, strict=True)
+    ]
+    return values, lanes, "".join(letters)
+
+
+def operands_of(kind: Any, values: list[Any], lanes: Any, width: int) -> list[Any]:
+    """What a forward kernel takes for its operands."""
+    arguments: list[Any] = []
+    for x, t in zip(values, lanes, strict=True):
+        if x is not None:
+            arguments.append(x if type(x) is ARRAY else kind.type(x))
+        if t is not None:
+            arguments += (t, t.strides[0] // kind.itemsize if width > 1 else 0)
+    return arguments
+
+
 def common(operands: list[Any], kind: Any = None) -> tuple[Any, tuple[int, ...], bool] | None:
     """The dtype of a launch, the shape of its result, and whether cells lie otherwise than side by side.
 
@@ -254,6 +332,7 @@ def common(operands: list[Any], kind: Any = None) -> tuple[Any, tuple[int, ...],
     device = None
     strided = False
     imaginary = False
+    numbers = set()
     for x in operands:
         if type(x) is ARRAY:
             if device is None:
@@ -269,10 +348,12 @@ def common(operands: list[Any], kind: Any = None) -> tuple[Any, tuple[int, ...],
                 strided = True
                 shape = np.broadcast_shapes(shape, x.shape)
             strided = strided or not x._c_contiguous
+        elif isinstance(x, np.floating | np.complexfloating):
+            numbers.add(x.dtype)
         elif type(x) is complex:
             imaginary = True
         elif type(x) is not float and type(x) is not int and x is not None:
             return None
-    if kind is None or kind.char not in CTYPES or (imaginary and kind.kind != "c"):
+    if kind is None or kind.char not in CTYPES or not numbers <= {kind} or (imaginary and kind.kind != "c"):
         return None
     return kind, shape, strided

@@ -43,6 +43,7 @@ from ndual._core._dual cimport (
     empty_buffer,
     general,
     in_words,
+    kept_value,
     live,
     lower,
     mirror,

@@ -123,6 +123,7 @@ def _bilinear(rule: Bilinear, function: Any, args: tuple[Any, ...], kwargs: dict
     if not any(active) or forward.first_dual(rest, keywords) is not None:
         raise forward._not_active(rule.name, "its two arrays")
     xp = _core.lower_namespace(a if active[0] else b)
+    _core.refuse_mixed(rule.name, (a, b))
     operands = [_core.as_array(o) if is_on else xp.asarray(o) for o, is_on in zip((a, b), active, strict=True)]
     values = [_core.lowered_view(o) if is_on else o for o, is_on in zip(operands, active, strict=True)]
     y = call(function, (*values, *rest), keywords)
@@ -158,6 +159,7 @@ def _structured(rule: Structured, function: Any, args: tuple[Any, ...], kwargs: 
     if not any(active) or forward.first_dual(params) is not None:
         raise forward._not_active(rule.name, " and ".join(rule.arrays))
     xp = _core.lower_namespace(arrays[active.index(True)])
+    _core.refuse_mixed(rule.name, arrays)
     operands: list[Any] = [
         _core.as_array(a) if is_on else a if a is None else xp.asarray(a)
         for a, is_on in zip(arrays, active, strict=True)

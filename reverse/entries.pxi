@@ -88,7 +88,7 @@ cdef class FormEntry(Entry):
     cdef int pull_device(self, Tape tape, object w) except -1:
         """On a device: the cotangents of all operands at once."""
         x = [lower_kept(<NDualArray>o, tape) if type(o) is NDualArray else o for o in self.operands]
-        y = x.pop()
+        y = kept_value(x.pop())
         wanted = [target is not None for target in self.targets]
         found = self.storage.pull_all(self.row.spec, self.row.ufunc, x, y, wanted, w)
         for target, g in zip(self.targets, found, strict=True):

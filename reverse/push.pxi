@@ -122,7 +122,9 @@ cdef int push_form(FormEntry entry, Tape tape) except -1:
     ts = [tangent_of(<NDualArray>t, tape) if t is not None else None for t in entry.targets]
     if any([t is not None for t in ts]):
         x = [lower_kept(<NDualArray>o, tape) if type(o) is NDualArray else o for o in entry.operands]
-        y = x.pop()
+        y = kept_value(x.pop())
+        if y is None and not entry.real:
+            y = entry.storage.value(entry.row.spec, entry.row.ufunc, x, None)
         if entry.real:
             for i in range(len(ts)):
                 if ts[i] is not None:

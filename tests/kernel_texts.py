@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ndual.gpu import source
+from ndual.gpu import source, sums
 from ndual.rules.elementwise import TABLE
 
 CTYPES = {
@@ -42,6 +42,7 @@ ROWS = [
     and row.serves[0].startswith(("numpy.", "scipy."))
 ]
 CASES = [(name, ctype) for name in ROWS for ctype in CTYPES if usable(TABLE[name], ctype)]
+SUMMED = ("double", "float")
 STRIDED = ("sin", "multiply", "hypot", "arctan2")
 
 
@@ -70,6 +71,10 @@ def texts():
             tail = f"{tag(name, ctype)}{'_strided' if strided else ''}"
             yield f"forward_{tail}", source.forward(row, ctype, kinds_of(row), strided, LANES)
             yield f"pullback_{tail}", source.pullback(row, ctype, letters_of(row, ctype), strided, partials_of(row))
+            if ctype in SUMMED:
+                yield f"total_{tail}", sums.total(row, ctype, kinds_of(row), strided, LANES, strided)
+                if name in STRIDED and not strided:
+                    yield f"total_{tail}_alone", sums.total(row, ctype, "c" * row.nin, False, 0, True)
     for name, ctype, i in SECOND:
         row = TABLE[name]
         yield f"second_{tag(name, ctype)}_{i}", source.second(row, ctype, f"{kinds_of(row)}cd", False, LANES, i)
@@ -80,4 +85,4 @@ def in_one_file(parts):
     for name, text in parts:
         kind = name.partition("_")[0]
         yield f"#define ndual_{kind} {name}\nnamespace in_{name} {{\n{text}}}\n#undef ndual_{kind}\n"
-        yield "#undef ND_BODY\n#undef ND_APART\n#undef nd_sincos\n"
+        yield "#undef ND_BODY\n#undef ND_APART\n#undef ND_UNROLL\n#undef nd_sincos\n"

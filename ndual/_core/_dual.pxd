@@ -246,6 +246,7 @@ cdef object lower(NDualArray x)
 cdef bint differentiating() noexcept
 cdef object straight(object function, object short, PyObject* const* args, Py_ssize_t count)
 cdef object peeled(NDualArray x)
+cdef object kept_value(object value)
 cdef object lower_array(NDualArray x)
 cdef bint same_view(NDualArray x, NDualArray y) noexcept
 cdef str where()

@@ -130,8 +130,9 @@ def build(sequence, dtype=None, order="C"):
     cdef int axes[64]
     cdef int i
     cdef Level level = meet(sequence)
-    if level.outer is not None:
-        return build_nested(sequence, dtype, order)
+    storage = memory_in(sequence) if _storages else None
+    if level.outer is not None or storage is not None:
+        return build_nested(sequence, dtype, order, storage)
     turn(level)
     b.kinds = set()
     b.ndim = -1
@@ -151,11 +152,27 @@ def build(sequence, dtype=None, order="C"):
     return x if dtype is None else astype(x, dtype, "unsafe", False)
 
 
-cdef object build_nested(object sequence, object dtype, object order):
-    """The array of a list that holds duals of inner levels, row by row."""
-    parts = [build_nested(item, None, "C") if isinstance(item, (list, tuple)) else item for item in sequence]
+cdef object memory_in(object sequence):
+    """The storage of a device on which some of the arrays of a nested list lie; None if there are none."""
+    for item in sequence:
+        if isinstance(item, (list, tuple)):
+            storage = memory_in(item)
+        else:
+            storage = memory_of(<NDualArray>item) if type(item) is NDualArray else storage_of(item)
+        if storage is not None:
+            return storage
+    return None
+
+
+cdef object build_nested(object sequence, object dtype, object order, object storage):
+    """The array of a list that holds duals of inner levels, or of a device, row by row."""
+    parts = [build_nested(item, None, "C", storage) if isinstance(item, (list, tuple)) else item for item in sequence]
+    if storage is not None:
+        refuse_mixed("array", parts)
+        parts = [item if hasattr(item, "dtype") else storage.take(item) for item in parts]
+        parts = [moved(item, storage) if is_scalar(item) else item for item in parts]
     if not any([is_dual_object(item) for item in parts]):
-        x = np.array(parts)
+        x = np.array(parts) if storage is None else storage.xp.stack(parts)
     else:
         x = dispatch(np.stack, (parts,), {})
     if dtype is not None:

@@ -36,17 +36,22 @@ def storage_for(obj):
     return storage_of(obj) if _storages else None
 
 
+def resident(function, args):
+    """What stands for a function of SciPy's own where its first array lies: SciPy reads host memory."""
+    cdef object storage
+    if not _storages or not (getattr(function, "__module__", None) or "").startswith("scipy."):
+        return function
+    for obj in args:
+        storage = storage_of(obj)
+        if storage is not None:
+            return storage.stand_in(function)
+    return function
+
+
 def to_host(obj):
     """An array of a device as one in host memory; anything else as it is."""
     storage = storage_for(obj)
     return obj if storage is None else storage.host(obj)
-
-
-cdef object mixed_storage():
-    return NdualError(
-        f"expected operands in one memory; got a dual on a device beside one in host memory{where()}. "
-        "Move one of them explicitly"
-    )
 
 
 cdef inline bint on_device(NDualArray x) noexcept:
@@ -159,6 +164,8 @@ cdef bint in_device_memory(NDualArray x, object value) except -1:
 cdef NDualArray device_view(NDualArray x, object value):
     """The dual of a level that records whose value this view of that of x is."""
     cdef NDualArray y = device_object(value, x.storage_, x.buf)
+    if stretched_cells(x):           # as a shadow may be, which is written to a slice at a time
+        y.flags_ &= ~NREADONLY
     y.flags_ |= x.flags_ & NREADONLY
     return y
 
@@ -247,12 +254,11 @@ cdef NDualArray device_copy(NDualArray x, object order):
 cdef NDualArray device_sum(NDualArray x):
     """The sum of all cells."""
     cdef NDualArray y
-    cdef object lanes_
-    value = x.device_v.sum()
-    if x.buf.level.recorder is None:
-        lanes_ = device_lanes(x)
-        return device_adopt(value, lanes_.reshape(len(lanes_), -1).sum(1), x.storage_, x.buf.level, None, -1)
-    y = device_untraced(value, x.storage_, x.buf.level)
+    cdef Level level = x.buf.level
+    if level.recorder is None:
+        value, tangent = x.storage_.sum(x.device_v, device_lanes(x), level.width)
+        return device_adopt(value, tangent, x.storage_, level, None, -1)
+    y = device_untraced(x.storage_.sum(x.device_v, None, 0)[0], x.storage_, level)
     x.buf.level.recorder.summed_below(x, y)
     return y
 
@@ -286,10 +292,10 @@ cdef object read_as_is(object value):
     return value
 
 
-cdef NDualArray joined_device(NDualArray x, object storage):
+cdef NDualArray joined_device(NDualArray x, object storage, str name, object which, object beside):
     """A number in host memory beside arrays of a device: the same there."""
     if x.ndim_ or x.device_v is not None:
-        raise mixed_storage()
+        raise mixed_storage(name, which, x, beside)
     return to_memory(x, storage)
 
 
@@ -390,13 +396,13 @@ cdef int device_setitem(NDualArray x, object index, object value) except -1:
     if is_dual_object(value):
         source = as_dual_array(value)
         if source.device_v is None:
-            source = joined_device(source, x.storage_)
+            source = joined_device(source, x.storage_, "assignment", "the value", x)
         value = source.device_v
         if source.buf is x.buf:      # devices write in no order
             source = device_copy(source, "C")
             value = source.device_v
     elif isinstance(value, np_ndarray) and value.ndim:
-        raise mixed_storage()
+        raise mixed_storage("assignment", "the value", value, x)
     x.buf.blank = False
     if x.buf.level.recorder is None:
         x.device_v[index] = value

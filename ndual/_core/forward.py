@@ -77,6 +77,7 @@ def _bilinear(rule: Bilinear, function: Any, args: tuple[Any, ...], kwargs: dict
         raise _not_active(rule.name, "its two arrays")
     some = a if a1 is not None else b
     xp = _core.lower_namespace(some)
+    _core.refuse_mixed(rule.name, (a, b))
     a0, b0 = xp.asarray(a0), xp.asarray(b0)
     low = blow if a1 is None else alow if b1 is None else min(alow, blow)
 
@@ -108,6 +109,7 @@ def _structured(rule: Structured, function: Any, args: tuple[Any, ...], kwargs: 
     if some is None or (params and first_dual(params) is not None):
         raise _not_active(rule.name, " and ".join(rule.arrays))
     xp = _core.lower_namespace(some)
+    _core.refuse_mixed(rule.name, arrays)
     values = tuple([value if value is None else xp.asarray(value) for value, _, _ in split])
     lanes = tuple([t if t is None else widen(xp, t, first, low, high) for _, t, first in split])
     given = plain(args, level), plain(kwargs, level) if kwargs else kwargs

@@ -186,7 +186,7 @@ cdef int setitem(NDualArray x, object index, object value) except -1:
         if is_dual_object(value):
             source = as_dual_array(value)
             if source.device_v is not None:
-                raise mixed_storage()
+                raise mixed_storage("assignment", "the value", source, x)
             if source.buf is x.buf and same_view(source, view):
                 return 0
             if view.ndim_ == 0 and source.ndim_ > 0 and Ellipsis not in <tuple>index:

@@ -11,21 +11,24 @@ cdef object run_row(Row row, tuple args, object out, object mask, object dtype):
     cdef list operands = [prepare_operand(a) for a in args]
     cdef NDualArray x
     cdef Level level = None
-    cdef object storage = None
+    cdef object storage = None, beside = None
     for o in operands:
         if type(o) is NDualArray:
             if level is None or (<NDualArray>o).buf.level.id > level.id:
                 level = (<NDualArray>o).buf.level
             if (<NDualArray>o).device_v is not None:
                 storage = (<NDualArray>o).storage_
+                beside = o
         elif _storages and storage is None:
             storage = storage_of(o)
+            beside = o
     if level is None:
         if out is None:
             raise TypeError(f"expected a dual among the operands of {row.name}; got none")
         level = (<NDualArray>out).buf.level
         if (<NDualArray>out).device_v is not None:
             storage = (<NDualArray>out).storage_
+            beside = out
     if out is not None and (<NDualArray>out).flags_ & NREADONLY:
         raise ValueError("output array is read-only")
     if row is ROW_WHERE:
@@ -33,10 +36,13 @@ cdef object run_row(Row row, tuple args, object out, object mask, object dtype):
     if storage is not None and level.outer is None:
         for i, o in enumerate(operands):
             if type(o) is NDualArray and (<NDualArray>o).device_v is None:
-                operands[i] = joined_device(<NDualArray>o, storage)
-            elif isinstance(o, np.ndarray) and o.ndim:
-                raise mixed_storage()
-        return finish_out(row, launch_form(row, operands, level, storage, dtype), out, mask)
+                operands[i] = joined_device(<NDualArray>o, storage, row.name, i, beside)
+            elif isinstance(o, np.ndarray):
+                if o.ndim:
+                    raise mixed_storage(row.name, i, o, beside)
+                operands[i] = o[()]
+        plainly = out is None and mask is None and dtype is None
+        return finish_out(row, launch_form(row, operands, level, storage, dtype, plainly), out, mask)
     types = result_types(row, operands, dtype)
     target = types[len(types) - 1]
     if target.kind not in "fc":
@@ -73,8 +79,8 @@ cdef object finish_out(Row row, object result, object out, object mask):
     return out
 
 
-cdef object launch_form(Row row, list operands, Level level, object storage, object dtype):
-    """The row's NumPy form over a storage's array namespace."""
+cdef object launch_form(Row row, list operands, Level level, object storage, object dtype, bint plainly=False):
+    """The row's NumPy form over a storage's array namespace; one called `plainly` may be left to the sum behind it."""
     cdef list values_ = [], lanes_ = []
     for o in operands:
         if type(o) is NDualArray:
@@ -88,6 +94,10 @@ cdef object launch_form(Row row, list operands, Level level, object storage, obj
         else:
             values_.append(o)
             lanes_.append(None)
+    if plainly:
+        ahead = device_ahead(row, operands, values_, lanes_, level, storage)
+        if ahead is not None:
+            return ahead
     if level.recorder is not None:
         x = untraced(storage.value(row.spec, row.ufunc, values_, dtype), level)
         level.recorder.formed(row, storage, operands, dtype, x)

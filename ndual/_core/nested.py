@@ -38,8 +38,10 @@ FRESH = frozenset({"empty", "empty_like", "eye", "full", "full_like", "ones", "o
 
 def call(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Call a public function of a library on arguments that may hold duals of outer levels."""
-    if isinstance(function, DISPATCHED) or not _dual.holds(args, kwargs):
+    if isinstance(function, DISPATCHED):
         return function(*args, **kwargs)
+    if not _dual.holds(args, kwargs):
+        return _dual.resident(function, args)(*args, **kwargs)
     return _dual.dispatch_call(function, args, kwargs)
 
 

@@ -207,9 +207,11 @@ cdef NDualArray mirrored(NDualArray base, int ndim, const Py_ssize_t* shape, con
         return nested_array(mirrored(<NDualArray>base.device_v, ndim, shape, strides, offset, typenum, item), t,
                             base.buf.level)
     if base.device_v is not None:
-        return device_object(base.storage_.mirror(
+        y = device_object(base.storage_.mirror(
             base.device_v, offset, tuple([shape[i] for i in range(ndim)]), tuple([strides[i] for i in range(ndim)]),
             cnp.PyArray_DescrFromType(typenum)), base.storage_, base.buf)
+        y.flags_ &= ~NREADONLY
+        return y
     y = new_view(base, ndim)
     y.voff = base.voff + offset
     y.toff = base.toff + offset

@@ -71,6 +71,10 @@ class Storage:
         """An array of this memory as one of the host's."""
         raise NotImplementedError
 
+    def place(self, array: Any) -> str:
+        """Where an array lies, in words."""
+        return "on a device"
+
     def address(self, array: Any) -> int:
         """Where its first cell lies: views of one memory are told by it."""
         raise NotImplementedError
@@ -91,6 +95,11 @@ class Storage:
         if module == "numpy":
             return getattr(self.xp, name)
         return getattr(importlib.import_module(module), name)
+
+    def stand_in(self, function: Any) -> Any:
+        """What stands here for a function of SciPy that is written in Python."""
+        parts = [part for part in function.__module__.split(".") if not part.startswith("_")]
+        return self.function(".".join([*parts, function.__name__]))
 
     def form(self, row: Any, kind: str, i: int) -> Any:
         """The compiled NumPy form of a partial ("real", "complex") or of a real-linear tangent ("jvp")."""
@@ -141,8 +150,25 @@ class Storage:
         function = self._value_function(row, ufunc)
         return self._own(function(*values, **({} if dtype is None else {"dtype": dtype})))
 
+    def sum(self, value: Any, lanes: Any, width: int) -> tuple[Any, Any]:
+        """The sum of all cells, and those of the lanes, None where there are none."""
+        return value.sum(), None if lanes is None else lanes.reshape(width, -1).sum(1)
+
+    def ahead(self, row: Any, values: list[Any], lanes: list[Any], width: int, active: list[bool]) -> Any:
+        """What sums the result of a row and its lanes without them, where the code that runs does just that next.
+
+        Its shape, its dtype, and a function that gives the sum, those of the lanes (None for width 0, where a tape
+        records), and the result if the pullback of the `active` operands reads it; None where it is computed as ever.
+        """
+        return None
+
     def pull_all(self, row: Any, ufunc: Any, values: list[Any], value: Any, wanted: list[bool], w: Any) -> list[Any]:
-        """The cotangents of the `wanted` operands; None for others, and where a partial is identically zero."""
+        """The cotangents of the `wanted` operands; None for others, and where a partial is identically zero.
+
+        The value is None where it was never computed: what reads it computes it.
+        """
+        if value is None:
+            value = self.value(row, ufunc, values, None)
         with np.errstate(all="ignore"):
             return [self.pull(row, ufunc, values, value, i, w) if on else None for i, on in enumerate(wanted)]
 

@@ -9,7 +9,7 @@ import subprocess
 
 import numpy as np
 import pytest
-from kernel_texts import CASES, CTYPES, LANES, SECOND, STRIDED, in_one_file, letters_of, partials_of, tag, texts
+from kernel_texts import CASES, CTYPES, LANES, SECOND, STRIDED, SUMMED, in_one_file, letters_of, partials_of, tag, texts
 
 from ndual import _core
 from ndual._core.nested import NESTED
@@ -125,6 +125,37 @@ def test_kernels_of_second_order(library, name, ctype, i):
     close(dg, expected[1].astype(dtype))
 
 
+@pytest.mark.parametrize(("name", "ctype"), [case for case in CASES if case[1] in SUMMED])
+def test_sums_of_rows(library, name, ctype):
+    row, dtype = TABLE[name], CTYPES[ctype]
+    xs, ts = points(row, dtype), directions(row, dtype)
+    value, lanes = reference(row, xs, ts)
+    arguments = []
+    for x, t in zip(xs, ts, strict=True):
+        arguments += [pointer(x)] if t is None else [pointer(x), pointer(t), words(N)]
+    found = np.zeros(1 + LANES)
+    getattr(library, f"total_{tag(name, ctype)}")(*arguments, pointer(found), words(N))
+    expected = np.concatenate([[value.sum(dtype="f8")], lanes.sum(1, dtype="f8")])
+    sizes = np.concatenate([[abs(value).sum(dtype="f8")], abs(lanes).sum(1, dtype="f8")])
+    rtol = RTOL[dtype.char]
+    np.testing.assert_allclose(found, expected, rtol=rtol, atol=rtol * max(1.0, sizes.max()))
+    if name in STRIDED:
+        y, alone = np.zeros(N, dtype), np.zeros(1)
+        getattr(library, f"total_{tag(name, ctype)}_alone")(*map(pointer, xs), pointer(y), pointer(alone), words(N))
+        np.testing.assert_allclose(y, value, rtol=rtol)
+        np.testing.assert_allclose(alone, expected[:1], rtol=rtol, atol=rtol * sizes[0])
+
+
+def test_sums_are_of_float64(library):
+    """Numbers that cancel in float32 do not: 2^25 and ones, of which each would be lost beside it."""
+    x = np.ones(40_001, np.float32)
+    x[0], x[-1] = 2.0**25, -(2.0**25)
+    y, found = np.zeros_like(x), np.zeros(1)
+    one = np.ones_like(x)
+    library.total_multiply_f4_alone(pointer(x), pointer(one), pointer(y), pointer(found), words(x.size))
+    assert found[0] == 39_999
+
+
 @pytest.mark.parametrize(("name", "ctype"), [(name, ctype) for name, ctype in CASES if name in STRIDED])
 def test_kernels_over_strides(library, name, ctype):
     row, dtype = TABLE[name], CTYPES[ctype]
@@ -151,6 +182,13 @@ def test_kernels_over_strides(library, name, ctype):
     getattr(library, f"forward_{tag(name, ctype)}_strided")(*arguments, pointer(y), pointer(dy), struct, words(size))
     close(y, value)
     close(dy, lanes)
+    if ctype in SUMMED:
+        y[...], sums = 0, np.zeros(1 + LANES)
+        summing = getattr(library, f"total_{tag(name, ctype)}_strided")
+        summing(*arguments, pointer(y), pointer(sums), struct, words(size))
+        close(y, value)
+        rtol = 20 * RTOL[dtype.char]
+        np.testing.assert_allclose(sums, [value.sum(), *lanes.reshape(LANES, -1).sum(1)], rtol=rtol)
 
 
 def test_sine_and_cosine_in_float32(library):
@@ -186,6 +224,9 @@ def test_lanes_that_are_zero_stay_zero(library):
     y, dy = np.empty(2), np.empty((2, 2))
     library.forward_reciprocal_f8(pointer(x), pointer(t), words(2), pointer(y), pointer(dy), words(2))
     np.testing.assert_array_equal(dy, [[0.0, -0.25], [0.0, 0.0]])
+    sums_ = np.empty(1 + LANES)
+    library.total_reciprocal_f8(pointer(x), pointer(t), words(2), pointer(sums_), words(2))
+    np.testing.assert_array_equal(sums_[1:], [-0.25, 0.0])
 
 
 def test_no_kernel_where_numpy_gives_another_type():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import scipy.special
 from fake_device import Device, FakeStorage, Namespace, inside, outside
 
 import ndual
@@ -108,6 +109,13 @@ FUNCTIONS = {
     "buffer": buffer,
     "added_at": added_at,
     "summand": summand,
+    "array": lambda x: np.sum(np.array([x[0, 0], x[1, 1] * 2]) ** 2),
+    "array_of_rows": lambda x: np.sum(np.array([x[0], x[1] * 2, x[2] * x[0]]) ** 2),
+    "nested_array": lambda x: np.sum(np.asarray([[x[0, 0], 1.0, 2], [x[0, 1], x[1, 2] * x[0, 0], 0.5]]) ** 3),
+    "stack_of_cells": lambda x: np.sum(np.stack([x[0, 0], x[1, 1] * 2]) ** 2),
+    "hstack_of_cells": lambda x: np.sum(np.hstack([x[0, 0], x[0], x[1, 1] * 2]) ** 2),
+    "logsumexp": lambda x: scipy.special.logsumexp(x * x) + np.sum(scipy.special.logsumexp(x, axis=1, keepdims=True)),
+    "softmax": lambda x: np.sum(scipy.special.softmax(x, axis=0) * x) + np.sum(scipy.special.log_softmax(x)),
     "clip": lambda x: np.sum(np.clip(x, 0.5, 1.5) ** 2),
     "complex": lambda x: np.sum(np.real(np.conj(x + 1j * x[::-1]) @ (x + 2j * x).T) ** 2),
     "real_parts": real_parts,
@@ -212,6 +220,7 @@ def test_hessians_by_kernels_of_second_order(name, mode):
 OUTER = {
     "logsumexp": SECOND["logsumexp"],
     "cholesky": SECOND["cholesky"],
+    "broadcast": lambda x: np.sum(np.broadcast_to(x, (3, 5)) ** 3) + np.sum(np.broadcast_to(x[:, None], (5, 2)) ** 2),
     "recurrence": lambda x: x[0] * x[1] + x[2] * (x[0] * x[1]) ** 2,
 }
 
@@ -263,6 +272,27 @@ def test_the_other_operators(memory):
 def test_host_and_device_do_not_mix(memory, mode):
     with pytest.raises((ndual.NdualError, TypeError), match=r"memory|device"):
         ndual.grad(lambda x: np.sum(x * X), mode=mode)(memory.array(X))
+
+
+MIXED = {
+    "multiply": (lambda x: np.sum(x * X), r"multiply: .*argument 1, .*float64 of shape \(3, 4\) in host memory"),
+    "hypot": (lambda x: np.sum(np.hypot(X[0], x)), r"hypot: .*argument 0, .*float64 of shape \(4,\) in host memory"),
+    "matmul": (lambda x: np.sum(x @ X.T), r"matmul: .*argument 1, .*float64 of shape \(4, 3\) in host memory"),
+    "solve": (lambda x: np.linalg.solve(X[:, :3], x), r"solve: .*argument 0, .*float64 of shape \(3, 3\)"),
+    "array": (lambda x: np.array([x[0], X[0]]), r"array: .*argument 1, .*float64 of shape \(4,\) in host memory"),
+    "assignment": (lambda x: (x * 1.0).__setitem__(0, X[0]), r"assignment: .*the value, .*float64 of shape \(4,\)"),
+}
+
+
+@pytest.mark.parametrize("mode", ["forward", "reverse"])
+@pytest.mark.parametrize("name", MIXED)
+def test_errors_name_the_operand_and_its_memory(memory, name, mode):
+    f, text = MIXED[name]
+    device = "device 0" if memory.xp.__name__ == "cupy" else "on a device"
+    with pytest.raises(ndual.NdualError, match=text) as caught:
+        ndual.jacobian(f, mode=mode)(memory.array(X))
+    assert device in str(caught.value)
+    assert "test_modes.py" in str(caught.value)
 
 
 def test_a_prepared_object_is_of_one_memory(memory):

@@ -1,0 +1,168 @@
+"""What code does with the result of an operation next, read from the instruction that is being carried out.
+
+A memory may leave a result uncomputed only if nothing can happen before it is used. That is so where the instruction is
+the operation itself, an operator or the call of a ufunc by its name, and the very next one hands its result to a full
+sum: ``np.sum(np.cos(x))``, ``(x * y).sum()``. Nothing but the interpreter then has the result, no name is bound to it,
+and between the two instructions no line of the thread runs that could write into an operand. Everything else, a name in
+between as well, is computed at once.
+"""
+
+from __future__ import annotations
+
+import dis
+import functools
+import types
+import weakref
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ndual.frontend._gate import Gate
+from ndual.rules import registry
+
+__all__ = ["summed_next"]
+
+OPERATORS = {"+": ("add",), "-": ("subtract",), "*": ("multiply",), "/": ("divide",), "**": ("power", "square", "sqrt")}
+FILLERS = ("CACHE", "EXTENDED_ARG", "NOP", "PRECALL")
+
+
+class Step(NamedTuple):
+    """An operation whose result is summed: its rows, or the path of its ufunc; the path of the sum, () for a method."""
+
+    rows: tuple[str, ...]
+    ufunc: tuple[str, ...]
+    total: tuple[str, ...]
+
+
+_steps: dict[int, tuple[Any, dict[int, Step | None]]] = {}
+
+
+def summed_next(frame: types.FrameType, row: Any, ufunc_of: Callable[[str], Any], total: Any) -> bool:
+    """Whether a frame is at a row of the table whose result it hands to the sum of all cells next.
+
+    Parameters
+    ----------
+    frame : frame
+        It runs the code that asked for the operation.
+    row : Elementwise
+        The row that is being applied.
+    ufunc_of : callable
+        What a public name of a ufunc of NumPy or SciPy stands for in the array library.
+    total : callable
+        The library's function for the sum; where a gate stands in for it, it is one of the array.
+    """
+    code, at = frame.f_code, frame.f_lasti
+    known = _known(code)
+    if at not in known:
+        known[at] = _step(code, at)
+    step = known[at]
+    if step is None:
+        return False
+    if step.ufunc:
+        function = _found(frame, step.ufunc)
+        function = function.original if type(function) is Gate else function
+        if function is None or not any(function is f for f in _functions(row.serves, ufunc_of)):
+            return False
+    elif row.name not in step.rows:
+        return False
+    if not step.total:
+        return True
+    function = _found(frame, step.total)
+    return function is np.sum or (type(function) is Gate and function.original in (np.sum, total))
+
+
+def _known(code: types.CodeType) -> dict[int, Step | None]:
+    """What is known of a code object: a weak dictionary would compare it by its contents, which takes microseconds."""
+    number = id(code)
+    pair = _steps.get(number)
+    if pair is None or pair[0]() is not code:
+        pair = _steps[number] = weakref.ref(code, lambda _: _steps.pop(number, None)), {}
+    return pair[1]
+
+
+@functools.cache
+def _functions(names: tuple[str, ...], ufunc_of: Callable[[str], Any]) -> tuple[Any, ...]:
+    """What stands for public names in NumPy or SciPy, and in the array library."""
+    return tuple([find(dotted) for dotted in names for find in (registry.lookup, ufunc_of)])
+
+
+def _found(frame: types.FrameType, path: tuple[str, ...]) -> Any:
+    """What a path of names stands for: a global name, and attributes of modules."""
+    found = frame.f_globals.get(path[0])
+    for name in path[1:]:
+        if not isinstance(found, types.ModuleType):
+            return None
+        found = getattr(found, name, None)
+    return found
+
+
+def _step(code: types.CodeType, at: int) -> Step | None:
+    """The operation at an offset of code; None if it is none, or if its result goes anywhere but into a sum."""
+    steps = [i for i in dis.get_instructions(code) if i.opname not in FILLERS or i.offset == at]
+    k = next((k for k, i in enumerate(steps) if i.offset == at), len(steps))
+    if k < len(steps) and steps[k].opname == "PRECALL":  # Python 3.11 may do the call there
+        del steps[k]
+    if k + 1 >= len(steps):
+        return None
+    first = _begin(steps, k)
+    rows: tuple[str, ...] = ()
+    ufunc: tuple[str, ...] = ()
+    here, after = steps[k], steps[k + 1]
+    if first is None:
+        return None
+    if here.opname == "BINARY_OP":
+        rows = OPERATORS.get(here.argrepr, ())
+    elif here.opname == "UNARY_NEGATIVE":
+        rows = ("negative",)
+    elif here.opname == "CALL" and steps[k - 1].opname != "KW_NAMES":
+        ufunc = _path(steps, first)[0]
+    if not rows and not ufunc:
+        return None
+    if after.opname == "CALL":
+        outer = _begin(steps, k + 1)
+        path, end = _path(steps, outer) if outer is not None else ((), 0)
+        return Step(rows, ufunc, path) if path and end == first else None
+    if after.opname in ("LOAD_ATTR", "LOAD_METHOD") and after.argval == "sum" and steps[k + 2].opname == "CALL":
+        return Step(rows, ufunc, ())
+    return None
+
+
+def _begin(steps: list[dis.Instruction], k: int) -> int | None:
+    """The first instruction of the expression whose value instruction k leaves; None where code jumps within."""
+    depth = 1
+    for i in range(k, -1, -1):
+        step = steps[i]
+        if step.opcode in dis.hasjrel or step.opcode in dis.hasjabs:
+            return None
+        depth -= _effect(step)
+        if depth == 0:
+            return i
+    return None
+
+
+def _effect(step: dis.Instruction) -> int:
+    """What an instruction adds to the stack; in Python 3.11 half of that of a call stands at its filler."""
+    effect = dis.stack_effect(step.opcode, step.arg, jump=False)
+    if step.opname == "CALL" and "PRECALL" in dis.opmap:
+        effect += dis.stack_effect(dis.opmap["PRECALL"], step.arg, jump=False)
+    return effect
+
+
+def _path(steps: list[dis.Instruction], i: int) -> tuple[tuple[str, ...], int]:
+    """The names by which a call that begins at an instruction finds what it calls, and the instruction behind them."""
+    filled = steps[i].opname == "PUSH_NULL"
+    i += filled
+    load = steps[i]
+    if load.opname != "LOAD_GLOBAL":
+        return (), i
+    names = [load.argval]
+    filled |= "NULL" in load.argrepr
+    i += 1
+    while steps[i].opname in ("LOAD_ATTR", "LOAD_METHOD"):
+        names.append(steps[i].argval)
+        filled |= steps[i].opname == "LOAD_METHOD" or "NULL" in steps[i].argrepr
+        i += 1
+    if not filled and steps[i].opname == "PUSH_NULL":
+        i += 1
+    return tuple(names), i
