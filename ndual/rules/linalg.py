@@ -13,7 +13,7 @@ import numpy as np
 
 from ndual.rules.registry import KERNELS, structured
 from ndual.rules.support import add, adjoint, is_raw, local_gradient, spread, truth, unbroadcast
-from ndual.rules.triangular import host_char, literal, tri_inverse, tri_part, whole
+from ndual.rules.triangular import host_char, literal, tri_inverse, tri_part, tri_solve, whole
 
 
 def solve_lanes(xp: Any, a: Any, r: Any) -> Any:
@@ -232,10 +232,24 @@ def _cholesky_small(xp: Any, inverse: Any, factor: Any, da: Any) -> Any:
     return xp.matmul(factor, _halved(xp, m + adjoint(xp, m)))
 
 
+def _between(xp: Any, factor: Any, lanes: Any, trans: int) -> Any:
+    """L^-1 X L^-H for lanes X, or L^-H X L^-1 with `trans` 2."""
+    half = tri_solve(xp, factor, lanes, True, trans)
+    return adjoint(xp, tri_solve(xp, factor, adjoint(xp, half), True, trans))
+
+
+def _on_device(xp: Any, *arrays: Any) -> bool:
+    """Whether a triangular system takes one call and an inverse takes a factorisation: arrays that are no duals."""
+    return xp is not np and arrays[0].ndim == 2 and arrays[0].size > 0 and is_raw(xp, *arrays)
+
+
 def cholesky_lanes(xp: Any, factor: Any, da: Any) -> Any:
     """Tangents of a lower Cholesky factor; only the lower triangle of dA is read (Murray 2016)."""
     if factor.ndim == 2 and factor.size and host_char(xp, factor, da) is not None:
         return KERNELS["cholesky_lanes"](factor, da)
+    if _on_device(xp, factor, da):
+        m = _between(xp, factor, _halved(xp, da), 0)
+        return xp.matmul(factor, _halved(xp, m + adjoint(xp, m)))
     return _cholesky_small(xp, tri_inverse(xp, factor), factor, da)
 
 
@@ -243,20 +257,29 @@ def cholesky_cotangent(xp: Any, factor: Any, w: Any) -> Any:
     """The cotangent of the lower triangle that was read, zeros above (Murray 2016)."""
     if factor.ndim == 2 and factor.size and host_char(xp, factor, w) is not None:
         return KERNELS["cholesky_cotangent"](factor, w)
-    inverse = tri_inverse(xp, factor)
     p = _halved(xp, xp.matmul(adjoint(xp, factor), w))
-    s = xp.matmul(xp.matmul(adjoint(xp, inverse), p), inverse)
+    if _on_device(xp, factor, w):
+        s = _between(xp, factor, p[None], 2)[0]
+    else:
+        inverse = tri_inverse(xp, factor)
+        s = xp.matmul(xp.matmul(adjoint(xp, inverse), p), inverse)
     return _halved(xp, s + adjoint(xp, s))
 
 
-def _cholesky_vjp(xp: Any, w: Any, y: Any, x: tuple[Any], upper: Any) -> tuple[Any]:
+def _factored(xp: Any, x: tuple[Any], upper: Any) -> Any:
+    """The factor by a routine of the memory's own, where it has one."""
+    own = getattr(xp, "cholesky", None) if xp is not np and is_raw(xp, *x) else None
+    return None if own is None else (own(x[0], truth(upper)), None)
+
+
+def _cholesky_vjp(xp: Any, w: Any, y: Any, x: tuple[Any], upper: Any, kept: Any = None) -> tuple[Any]:
     if truth(upper):
         return (adjoint(xp, cholesky_cotangent(xp, adjoint(xp, y), adjoint(xp, w))),)
     return (cholesky_cotangent(xp, y, w),)
 
 
-@structured("numpy.linalg.cholesky", "a", _cholesky_vjp, upper=False)
-def cholesky(xp: Any, y: Any, x: tuple[Any], dx: tuple[Any], upper: Any) -> Any:
+@structured("numpy.linalg.cholesky", "a", _cholesky_vjp, keeping=_factored, upper=False)
+def cholesky(xp: Any, y: Any, x: tuple[Any], dx: tuple[Any], upper: Any, kept: Any = None) -> Any:
     """L Phi(L^-1 dA L^-H), Phi the lower triangle with half the diagonal, of the triangle that was read."""
     if truth(upper):
         return adjoint(xp, cholesky_lanes(xp, adjoint(xp, y), adjoint(xp, dx[0])))

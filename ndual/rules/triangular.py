@@ -145,4 +145,6 @@ def tri_inverse(xp: Any, a: Any, lower: bool = True) -> Any:
     char = host_char(xp, a)
     if char is not None and a.ndim == 2 and a.size:
         return _substitute(xp, a, xp.eye(a.shape[0], dtype=a.dtype), lower, False, char)
+    if char is None and a.ndim == 2 and a.size and is_raw(xp, a) and xp.__name__ != "numpy":
+        return _tri_solve_public(xp, a, xp.eye(a.shape[0], dtype=a.dtype)[None], lower, 0, False)[0]
     return xp.linalg.inv(tri_part(xp, a, lower))
