@@ -1,4 +1,4 @@
-"""Kernels and gradients on a device: bandwidth of every kernel, cold start, arrays of all sizes beside torch.
+"""Kernels and gradients on a device: sums, factors, bandwidth of every kernel, cold start, arrays beside torch.
 
 python asv_bench/gpu.py [--quick]
 """
@@ -15,16 +15,22 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import cupy as cp
 import numpy as np
+
+import ndual
+from ndual import _core
+from ndual.gpu.namespace import NAMESPACE
+from ndual.gpu.storage import CupyStorage
+from ndual.reverse.apply import tape
+from ndual.rules.elementwise import TABLE
 
 MOST = 110e9
 """Bytes of device memory that a case may take."""
 
 
-def best(call: Callable[[], Any], n: int, repeat: int = 7) -> float:
+def best(call: Callable[[], Any], n: int = 100_000_000, repeat: int = 7) -> float:
     """The least seconds of a call over arrays of n cells, by events around so many that the host is ahead."""
-    import cupy as cp
-
     call()
     number = min(max(8, 500_000_000 // n), 50)
     start, end = cp.cuda.Event(), cp.cuda.Event()
@@ -41,8 +47,6 @@ def best(call: Callable[[], Any], n: int, repeat: int = 7) -> float:
 
 def cases(n: int, dtype: str, width: int) -> dict[str, tuple[str, list[Any], list[Any], int]]:
     """Rows, operands, their lanes, and how many arrays of n cells must move at least."""
-    import cupy as cp
-
     x, y = cp.linspace(0.1, 1, n).astype(dtype), cp.linspace(1, 2, n).astype(dtype)
     t, u = cp.ones((width, n), dtype), cp.ones((width, n), dtype)
     cp.get_default_memory_pool().free_all_blocks()  # of which results would be parts
@@ -57,11 +61,6 @@ def cases(n: int, dtype: str, width: int) -> dict[str, tuple[str, list[Any], lis
 
 def kernels(sizes: list[int], widths: list[int], dtypes: tuple[str, ...]) -> None:
     """Bytes that must move, by the time."""
-    import cupy as cp
-
-    from ndual.gpu.storage import CupyStorage
-    from ndual.rules.elementwise import TABLE
-
     storage = CupyStorage()
     print(f"\n| kernel | dtype | n | {' | '.join(f'{w} lanes' for w in widths)} |")
     print(f"|---|---|---|{'---|' * len(widths)}")
@@ -92,6 +91,44 @@ def kernels(sizes: list[int], widths: list[int], dtypes: tuple[str, ...]) -> Non
                 print(f"| {name} | {dtype} | {n:.0e} | {moved * x.nbytes / best(call, n) / 1e12:.2f} |")
 
 
+SUMS = {
+    "sum(cos x)": lambda x: cp.cos(x).sum(),
+    "sum(x * x)": lambda x: (x * x).sum(),
+    "sum(x)": lambda x: x.sum(),
+}
+
+
+def sums(n: int, widths: list[int]) -> None:
+    """Times of sums, divided by what it takes to read their operands at 4.3 TB/s; value alone as a tape has it."""
+    print(f"\n| sum, n = {n:.0e} | dtype | value | {' | '.join(f'{w} lanes' for w in widths)} |")
+    print(f"|---|---|---|{'---|' * len(widths)}")
+    for dtype in ("f8", "f4"):
+        x = cp.linspace(0, 1, n, dtype=dtype)
+        least = x.nbytes / 4.3e12
+        for name, f in SUMS.items():
+            with _core.Level(1, tape()) as level:
+                found = [best(partial(f, _core.lift_traced(x, level, False))) / least]
+            for width in widths:
+                with _core.Level(width) as level:
+                    d = _core.dual(x, cp.ones((width, n), dtype), level)
+                    found.append(best(partial(f, d)) / (1 + width) / least)
+                    del d
+                cp.get_default_memory_pool().free_all_blocks()
+            print(f"| {name} | {dtype} | {' | '.join(f'{ratio:.2f}' for ratio in found)} |")
+
+
+def factors(sizes: list[int]) -> None:
+    """Cholesky factors: CuPy's, those of derivatives, and value and gradient of a function of one."""
+    print("\n| cholesky, n | dtype | CuPy µs | ours µs | value and gradient µs |\n|---|---|---|---|---|")
+    for n in sizes:
+        for dtype in ("f8", "f4"):
+            a = cp.random.default_rng(1).standard_normal((n, n))
+            a = (a @ a.T + n * cp.eye(n)).astype(dtype)
+            gradient = ndual.value_and_grad(lambda a: cp.sum(cp.log(cp.diag(cp.linalg.cholesky(a)))), mode="reverse")
+            calls = [partial(f, a) for f in (cp.linalg.cholesky, NAMESPACE.cholesky, gradient)]
+            print(f"| {n} | {dtype} | {' | '.join(f'{best(call, repeat=5) * 1e6:.0f}' for call in calls)} |")
+
+
 COLD = """
 import time, cupy as cp, ndual, ndual.gpu.calls
 x = cp.linspace(0, 1, 1000); (x + 1).sum().get()
@@ -110,10 +147,6 @@ def cold() -> None:
 
 def calls_at(n: int, dtype: str) -> dict[str, Callable[[], Any]]:
     """What computes value and gradient of sum(sin(cos(exp x))), and the value alone."""
-    import cupy as cp
-
-    import ndual
-
     x = cp.linspace(0, 1, n, dtype=dtype)
 
     def f(x: Any) -> Any:
@@ -139,8 +172,6 @@ def calls_at(n: int, dtype: str) -> dict[str, Callable[[], Any]]:
 
 def gradients(sizes: list[int]) -> None:
     """Times of one call and a sync, in turns."""
-    import cupy as cp
-
     sync = cp.cuda.runtime.deviceSynchronize
     columns = ("ndual", "prepared", "torch", "value")
     print(f"\n| n | dtype | {' | '.join(f'{c} µs' for c in columns)} |\n|---|---|---|---|---|---|")
@@ -165,10 +196,6 @@ def gradients(sizes: list[int]) -> None:
 
 def bodies(sizes: list[int]) -> None:
     """A kernel of one's own: its value, and value and gradient of the sum of its results by its body."""
-    import cupy as cp
-
-    import ndual
-
     own = cp.ElementwiseKernel("T x", "T y", "T r = exp(x); y = x > 0.5 ? sin(r) * x : r * r", "own")
     print("\n| kernel of one's own | n | dtype | value µs | value and gradient µs |\n|---|---|---|---|---|")
     for n in sizes:
@@ -181,10 +208,6 @@ def bodies(sizes: list[int]) -> None:
 
 def second(sizes: list[int]) -> None:
     """Value, gradient and the product of the Hessian with a vector."""
-    import cupy as cp
-
-    import ndual
-
     print("\n| product with the Hessian | n | dtype | µs |\n|---|---|---|---|")
     for n in sizes:
         x = cp.linspace(0, 1, n)
@@ -199,6 +222,8 @@ def main() -> None:
     quick = parser.parse_args().quick
     cold()
     gradients([1000] if quick else [1000, 100_000, 10_000_000, 100_000_000])
+    sums(10_000_000 if quick else 100_000_000, [1, 4, 8])
+    factors([2048])
     kernels([10_000_000] if quick else [10_000_000, 100_000_000], [1, 4] if quick else [1, 4, 8, 16], ("f8", "f4"))
     kernels([10_000_000 if quick else 100_000_000], [1, 4], ("f2", "c8", "c16"))
     bodies([1000] if quick else [1000, 100_000_000])

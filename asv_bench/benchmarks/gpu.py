@@ -1,4 +1,4 @@
-"""Gradients on a device, where there is one."""
+"""Gradients on a device, where there is one: ``asv run --launch-method spawn``, since a device survives no fork."""
 
 from __future__ import annotations
 
@@ -18,13 +18,16 @@ except Exception:  # CuPy has errors of its own for a missing driver
 class Device:
     """Value and gradient of functions of arrays on the device, the work included."""
 
-    params = (["forward", "reverse"], ["chain", "gemm", "gemv", "trsm"])
+    params = (["forward", "reverse"], ["elementwise", "products", "gemm", "gemv", "trsm", "cholesky"])
     param_names = ("mode", "function")
+    processes = 1
+    repeat = (2, 5, 1.0)
+    warmup_time = 0.05
 
     def setup(self, mode: str, function: str) -> None:
         if cp is None:
             raise NotImplementedError("needs CuPy and a device")
-        n = 256
+        n = 1024
         a = cp.random.default_rng(1).standard_normal((n, n)) + n * cp.eye(n)
         x = cp.linspace(0.0, 1.0, n)
         self.f, self.x = FUNCTIONS[function](a), x
@@ -39,9 +42,14 @@ class Device:
         cp.cuda.runtime.deviceSynchronize()
 
 
-def chain(a: Any) -> Any:
-    """Rows alone."""
-    return lambda x: cp.sum(cp.sin(cp.cos(cp.exp(x))))
+def elementwise(a: Any) -> Any:
+    """Rows alone, of a whole matrix: three functions and a sum."""
+    return lambda x: cp.sum(cp.sin(cp.cos(cp.exp(a * x))))
+
+
+def products(a: Any) -> Any:
+    """Rows of two operands."""
+    return lambda x: cp.sum((2.0 * a + x) * x - x / (1.0 + a * a))
 
 
 def gemm(a: Any) -> Any:
@@ -62,4 +70,10 @@ def trsm(a: Any) -> Any:
     return lambda x: cp.sum(solve_triangular(lower, x, lower=True) ** 2)
 
 
-FUNCTIONS = {"chain": chain, "gemm": gemm, "gemv": gemv, "trsm": trsm}
+def cholesky(a: Any) -> Any:
+    """A factorisation."""
+    spd = a @ a.T
+    return lambda x: cp.sum(cp.log(cp.diag(cp.linalg.cholesky(spd + x * x[:, None]))))
+
+
+FUNCTIONS = {f.__name__: f for f in (elementwise, products, gemm, gemv, trsm, cholesky)}
