@@ -241,8 +241,10 @@ class CupyStorage(Storage):
 
     def _pullback(self, row: Any, values: list[Any], value: Any, wanted: tuple[bool, ...], w: Any) -> Any:
         """The cotangents by the kernel of the row; None if it has none for these operands."""
-        kind = values[0].dtype if row.kind == "real_linear" and type(values[0]) is ARRAY else getattr(w, "dtype", None)
-        if type(w) is not ARRAY or kind.char not in CTYPES or w.dtype != (kept := result(row, kind)):
+        if type(w) is not ARRAY:
+            return None
+        kind: Any = values[0].dtype if row.kind == "real_linear" and type(values[0]) is ARRAY else w.dtype
+        if kind.char not in CTYPES or w.dtype != (kept := result(row, kind)):
             return None
         names = reads(row, wanted, CTYPES[kind.char])
         if value is None and names[-1]:
