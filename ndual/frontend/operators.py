@@ -21,6 +21,8 @@ class Operand:
     def __init__(self, matrix: Any) -> None:
         from scipy.sparse.linalg import LinearOperator
 
+        if type(matrix).__name__ == "MatrixLinearOperator":
+            matrix = matrix.A
         self.matrix = matrix = lifted(matrix)
         self.active = type(matrix) is Sparse or _core.activity(matrix) == 2
         if isinstance(matrix, LinearOperator):

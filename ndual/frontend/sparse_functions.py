@@ -45,6 +45,8 @@ def norm(original: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if type(matrix) is not Sparse:
         return _plainly(original, args, kwargs)
     value = original(_constant(matrix), order, axis)  # which also raises where there is no such norm
+    if isinstance(value, np.matrix):
+        raise refuse("norm along an axis with a numpy.matrix as its result", "Take a sparse array (csr_array)")
     if axis is not None and np.size(axis) == 1:
         axis = axis[0] if isinstance(axis, tuple) else axis
         return valued(np.linalg.norm(matrix.toarray(), order, axis), value)

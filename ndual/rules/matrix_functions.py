@@ -223,7 +223,8 @@ def _lstsq_jvp(xp: Any, y: Arrays, x: Arrays, dx: Arrays, cond: Any, **_: Any) -
     residuals = xp.asarray(y[1])
     given = (y[0], residuals.reshape(-1) if residuals.ndim == 0 else residuals, *y[2:])
     dz, dr, rank, ds = linalg.lstsq(xp, given, x, dx, cond)
-    dr = dr if dr is None or residuals.ndim else dr[:, 0]
+    if dr is not None:
+        dr = (dr if residuals.ndim else dr[:, 0]).astype(residuals.dtype)  # complex from SciPy 1.18 on
     return dz, dr, rank, None if y[3] is None else ds
 
 

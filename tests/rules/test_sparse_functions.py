@@ -19,6 +19,9 @@ Z = X + 0.3j * np.cos(np.arange(X.size))
 OTHER = sp.csr_array(np.array([[1.0, 0, 2], [0, 3, 0], [4, 0, 5]]))
 
 
+OPERATOR = sla.aslinearoperator(np.eye(N))
+
+
 def square(x, kind="csr_array"):
     return getattr(sp, kind)((x, CELLS), shape=(N, N))
 
@@ -60,6 +63,8 @@ REAL = ("max", "min", "largest")
 @pytest.mark.parametrize("kind", ["csr_array", "csc_matrix"])
 @pytest.mark.parametrize("name", USED)
 def test_used(name, kind):
+    if isinstance(USED[name](square(X, kind), X), np.matrix):  # from SciPy 1.18 on
+        pytest.skip("a numpy.matrix, which is refused")
     check(lambda x: USED[name](square(x, kind), x), X, 1e-6, exact=False)
 
 
@@ -114,7 +119,7 @@ def test_single_precision_stays(mode):
     [
         (lambda a, x: sla.spsolve_triangular(a, x[:N]), "other triangle"),
         (lambda a, x: sla.spsolve_triangular(sp.tril(a).tocsr(), x[:N], unit_diagonal=True), "diagonal"),
-        (lambda a, x: sla.expm_multiply(sla.aslinearoperator(a), x[:N], traceA=1.0), "operator"),
+        (lambda a, x: sla.expm_multiply(sla.aslinearoperator(a) + OPERATOR, x[:N], traceA=1.0), "operator"),
         (lambda a, x: sla.expm_multiply(a, x[:N], start=0, stop=x[0], num=3), "Scale the matrix"),
         (lambda a, x: sla.onenormest(a), "onenormest"),
         (lambda a, x: a.max(axis=0), "toarray"),
