@@ -31,10 +31,12 @@ def detached(obj: Any, known: dict[int, Any]) -> Any:
     elif type(obj) is types.FunctionType:
         found = _function(obj, known)
     elif type(obj) is types.MethodType:
-        found = types.MethodType(obj.__func__, detached(obj.__self__, known))
+        found = getattr(detached(obj.__self__, known), obj.__name__)
     elif type(obj) is functools.partial:
         given = detached(obj.args, known), detached(obj.keywords, known)
         found = functools.partial(detached(obj.func, known), *given[0], **given[1])
+    elif hasattr(type(obj), "as_constant"):
+        found = obj.as_constant()
     elif _is_object(obj):
         found = copy.copy(obj)
         known[id(obj)] = found, obj  # which may refer to itself

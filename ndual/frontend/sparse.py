@@ -18,6 +18,7 @@ import numpy as np
 from ndual import _core
 from ndual.frontend import dispatch, sparse_functions, sparse_iterative, sparse_spectra
 from ndual.frontend._methods import open_superlu
+from ndual.frontend.detached import detached
 from ndual.frontend.implicit import valued
 from ndual.frontend.sparse_assembly import FORMATS, mark, set_item
 from ndual.frontend.sparse_functions import full
@@ -321,6 +322,30 @@ def splu(original: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return Factored(matrix, lambda m: original(m, *options[0], **options[1]))
 
 
+class Incomplete:
+    """What spilu returns for a matrix of duals: it serves as a preconditioner, which moves no solution."""
+
+    def __init__(self, lu: Any) -> None:
+        self._lu, self.shape = lu, lu.shape
+
+    def as_constant(self) -> Any:
+        """What a routine is given."""
+        return self._lu
+
+    def solve(self, rhs: Any, trans: str = "N") -> Any:
+        """Zeros for zeros, by which an operator learns its type."""
+        if _core.activity(rhs) == 2 or np.any(_core.constants(rhs)):
+            raise refuse("spilu(A).solve other than as a preconditioner", "Use splu(A)")
+        return np.zeros(np.shape(rhs), self._lu.L.dtype)
+
+
+def spilu(original: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """An incomplete factorisation of constants."""
+    held = lifted(args[0] if args else kwargs["A"])
+    found = original(*detached(args, {}), **detached(kwargs, {}))
+    return Incomplete(found) if type(held) is Sparse else found
+
+
 def spsolve(original: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A solution of which value, tangents and cotangents come from one factorisation."""
     given = dict(zip(("A", "b", "permc_spec", "use_umfpack"), args, strict=False)) | kwargs
@@ -375,7 +400,7 @@ def refused(original: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
 _SPARSE = "scipy.sparse."
 _LINALG = _SPARSE + "linalg."
 _JOINED = "hstack vstack bmat block_array block_diag tril triu"
-_REFUSED = "spilu onenormest funm_multiply_krylov"
+_REFUSED = "onenormest funm_multiply_krylov"
 HANDLERS: dict[str, Callable[..., Any]] = {
     **{f"{_SPARSE}{name}": diagonals for name in ("diags", "diags_array", "spdiags")},
     **{f"{_SPARSE}{name}": joined for name in _JOINED.split()},
@@ -387,6 +412,7 @@ HANDLERS: dict[str, Callable[..., Any]] = {
     **sparse_functions.HANDLERS,
     f"{_SPARSE}kron": kron,
     f"{_LINALG}splu": splu,
+    f"{_LINALG}spilu": spilu,
     f"{_LINALG}factorized": splu,
     f"{_LINALG}spsolve": spsolve,
 }

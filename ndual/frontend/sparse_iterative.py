@@ -48,9 +48,7 @@ class Iterated:
         matrix, options = self.matrix, self.options
         if trans == "H" and self.routine.__name__ not in _HERMITIAN:
             matrix = adjoint_of(matrix)
-            turned = {
-                key: None if options[key] is None else adjoint_of(options[key]) for key in options if key[0] == "M"
-            }
+            turned = {key: _turned(options[key], b) for key in options if key[0] == "M"}
             if "M1" in turned:
                 turned = {"M1": turned["M2"], "M2": turned["M1"]}
             options = options | turned
@@ -72,6 +70,20 @@ class Iterated:
             f"{self.routine.__name__} returned info={info}: it did not converge, and there is no derivative"
         )
         return np.full(x.size, np.nan, x.dtype)
+
+
+def _turned(preconditioner: Any, b: Any) -> Any:
+    """Its adjoint; None where there is none, for the solution is the same without."""
+    if preconditioner is None:
+        return None
+    found = adjoint_of(preconditioner)
+    try:
+        if hasattr(found, "matvec"):
+            with _core.Pause():
+                found.matvec(b)
+    except NotImplementedError:
+        return None
+    return found
 
 
 class Unsolved:

@@ -72,6 +72,9 @@ SOLVED = {
         square(x), B, M=sp.diags(1 / square(x).diagonal()), x0=x[:N], callback=lambda v: None, callback_type="x",
         **TIGHT,
     )[0],
+    "an incomplete factorisation": lambda x: sla.gmres(
+        square(x), B, M=sla.LinearOperator((N, N), sla.spilu(square(x, "csc_array")).solve), **TIGHT
+    )[0],
     "two preconditioners": lambda x: sla.qmr(square(x), B, M1=INVERSE, M2=sla.aslinearoperator(np.eye(N)), **TIGHT)[0],
     "an absolute tolerance": lambda x: sla.bicgstab(square(x), B, rtol=0.0, atol=1e-12)[0],
     "vectors kept": lambda x: sla.lgmres(square(x), B, outer_v=[], **TIGHT)[0],
@@ -204,6 +207,7 @@ def test_what_changes_later_does_not_count():
     [
         (lambda x: sla.gmres(sla.LinearOperator((N, N), lambda v: 4 * v + x[:N] * v.sum()), B)[0], "rmatvec"),
         (lambda x: sla.cg(BANDS, sp.csr_array(x[:N, None]))[0], "toarray"),
+        (lambda x: sla.spilu(square(x, "csc_array")).solve(B), "preconditioner"),
     ],
 )
 def test_what_is_not_reached_says_so(use, match):
