@@ -113,39 +113,6 @@ def orthogonal_procrustes(xp: Any, y: Arrays, x: Arrays, dx: Arrays, check_finit
     return _procrustes_jvp(xp, y, x, dx)
 
 
-def _angles_jvp(xp: Any, y: Any, x: Arrays, dx: Arrays) -> Any:
-    """With cos(t) = u^H P^H Q v for bases P and Q, and w what completes Q v to P u: - Re(u^H dP^H w), and so for Q.
-
-    A basis moves out of its subspace by (1 - P P^H) dA A^+ P; how it moves within does not count.
-    """
-    bases, moves = [], []
-    for a, t in zip(x, dx, strict=True):
-        p = xp.linalg.svd(a, full_matrices=False)[0]
-        bases.append(p)
-        if t is not None:
-            t = xp.matmul(t, xp.matmul(xp.linalg.pinv(a), p))
-            t = t - xp.matmul(p, xp.matmul(adjoint(xp, p), t))
-        moves.append(t)
-    u, cosine, vh = xp.linalg.svd(xp.matmul(adjoint(xp, bases[0]), bases[1]), full_matrices=False)
-    sides = xp.matmul(bases[0], u), xp.matmul(bases[1], adjoint(xp, vh))
-    turns = u, adjoint(xp, vh)
-    out: Any = None
-    with xp.errstate(all="ignore"):
-        for k, t in enumerate(moves):
-            if t is None:
-                continue
-            beyond = (sides[1 - k] - sides[k] * cosine) / xp.sin(y)[::-1]
-            here = -(conj(xp, xp.matmul(t, turns[k])) * beyond).real.sum(axis=-2)
-            out = here if out is None else out + here
-    return out[..., ::-1]  # the largest angle first
-
-
-@stacked("scipy.linalg.subspace_angles", "A B", "2 2", dense_vjp(_angles_jvp))
-def subspace_angles(xp: Any, y: Any, x: Arrays, dx: Arrays) -> Any:
-    """The angles between the columns' spans, where these have full rank."""
-    return _angles_jvp(xp, y, x, dx)
-
-
 def _quotient(xp: Any, x: Arrays, dx: Arrays) -> Arrays:
     """The matrix B^-1 A and its lanes: A v = w B v has its values and vectors."""
     (a, b), (t, db) = x, dx

@@ -53,8 +53,8 @@ _REASONS: dict[str, str] = {
     "scipy.special.pbdv_seq scipy.special.pbvv_seq scipy.special.riccati_jn scipy.special.riccati_yn": _SEVERAL,
     "scipy.special.comb scipy.special.perm scipy.special.factorial scipy.special.factorial2 "
     "scipy.special.factorialk scipy.special.stirling2": _INTEGER,
-    "scipy.linalg.null_space scipy.linalg.orth scipy.linalg.cossin": _GAUGE,
-    "scipy.linalg.schur scipy.linalg.rsf2csf scipy.linalg.hessenberg scipy.linalg.qz scipy.linalg.ordqz "
+    "scipy.linalg.cossin": _GAUGE,
+    "scipy.linalg.rsf2csf scipy.linalg.hessenberg scipy.linalg.qz scipy.linalg.ordqz "
     "scipy.linalg.cdf2rdf scipy.linalg.funm": _SCHUR,
     "scipy.linalg.qr_delete scipy.linalg.qr_insert scipy.linalg.qr_update"
     " scipy.linalg.matrix_balance scipy.linalg.clarkson_woodruff_transform": _UPDATE,

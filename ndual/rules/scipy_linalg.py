@@ -218,22 +218,24 @@ def solve(
     return linalg.solve(xp, y, (a, b), (da, db))
 
 
-def _inverted(xp: Any, a: Any, lower: Any, assume_a: Any) -> tuple[Any, Any]:
-    if assume_a in _BANDS:
-        # SciPy leaves beside the inverted diagonal what it finds there.
-        raise refuse("scipy.linalg.inv", f"assume_a={assume_a!r}", "Invert the diagonal itself.")
-    return _reading("scipy.linalg.inv", xp, a, lower, assume_a)
+def _diagonal_factor(xp: Any, y: Any) -> Any:
+    """What takes a tangent to that of an inverted diagonal, beside which SciPy leaves what it finds."""
+    return xp.where(xp.eye(y.shape[-1], dtype=bool), -y * y, 1)
 
 
 def _inv_vjp(xp: Any, w: Any, y: Any, x: tuple[Any], assume_a: Any, lower: Any, **_: Any) -> tuple[Any]:
-    _used, back = _inverted(xp, x[0], lower, assume_a)
+    if assume_a == "diagonal":
+        return (w * conj(xp, _diagonal_factor(xp, y)),)
+    _used, back = _reading("scipy.linalg.inv", xp, x[0], lower, assume_a)
     return (back(linalg.inv_vjp(xp, w, y, x)[0]),)
 
 
 @structured("scipy.linalg.inv", "a", _inv_vjp, overwrite_a=False, check_finite=True, assume_a=None, lower=False)
 def inverse(xp: Any, y: Any, x: tuple[Any], dx: tuple[Any], assume_a: Any, lower: Any, **_: Any) -> Any:
     """-Y dA Y, of the part of the matrix that is read."""
-    used, _back = _inverted(xp, x[0], lower, assume_a)
+    if assume_a == "diagonal":
+        return dx[0] * _diagonal_factor(xp, y)
+    used, _back = _reading("scipy.linalg.inv", xp, x[0], lower, assume_a)
     return linalg.inv(xp, y, x, (used(dx[0]),))
 
 

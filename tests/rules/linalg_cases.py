@@ -172,6 +172,11 @@ def factors_of_scipy(d):
             count = min(rows, 3) if "mode" in options else rows
             for c in (d.any(count), d.any(count, 2) if "mode" in options else d.any(2, count)):
                 yield sl.qr_multiply, (d.well(rows, 3), c), options
+    if d.kind == "real":
+        yield sl.null_space, (d.well(3, 4),), {}
+        yield sl.null_space, (d.well(2, 3, 4),), {}
+        yield sl.orth, (d.well(4, 2),), {}
+        yield sl.schur, (np.triu(a) + a.T / 9,), {}
     for first, second in ((d.well(6, 3), d.any(6, 2)), (d.well(5, 2), d.any(5, 3))):
         yield sl.subspace_angles, (first, second), {}
     for f in (sl.eig,) if d.kind == "real" else ():
@@ -249,7 +254,7 @@ def solvers_of_scipy(d):
         yield sl.solve, (given, m), {"assume_a": kind, "lower": True}
         if d.kind == "real":
             yield sl.solve, (given, v), {"assume_a": kind, "transposed": True}
-        if kind not in ("diagonal", "tridiagonal", "banded", "symmetric", "hermitian", "positive definite", *FULL[1:]):
+        if kind not in ("tridiagonal", "banded", "symmetric", "hermitian", "positive definite", *FULL[1:]):
             yield sl.inv, (given,), {"assume_a": kind}
     for right in (m, d.any(2, 3, 2)):
         yield sl.solve, (b, right), {}
@@ -334,7 +339,7 @@ def riccati_equations(d):
 
 
 # LAPACK gives some vectors another sign in single precision; a real matrix taken as complex sits where phases jump.
-GAUGES = (la.svd, la.qr, la.eigh, la.eig, sl.eigh, sl.eig, sl.qr, sl.rq)
+GAUGES = (la.svd, la.qr, la.eigh, la.eig, sl.eigh, sl.eig, sl.qr, sl.rq, sl.schur, sl.orth, sl.null_space)
 
 
 def check(f, args, options):

@@ -115,8 +115,25 @@ def of_bands(library):
     return together
 
 
+def of_spans(library):
+    def together(a):
+        q, n = library.orth(a[:, :2]), library.null_space(a[:2])
+        return turned(q, np.ones(2, a.real.dtype)) @ a @ turned(n, np.ones(1, a.real.dtype))
+
+    return together
+
+
+def of_schur(library):
+    def together(a):
+        t, z = library.schur(a, output="complex")
+        weights = np.arange(1, 4).astype(a.real.dtype)
+        return turned(z, weights) @ (z * np.exp(np.diag(t))) @ z.conj().T
+
+    return together
+
+
 TOGETHER = [(make, library) for make in (of_eigh, of_eig, of_svd, of_qr) for library in (la, sl)]
-TOGETHER += [(make, sl) for make in (of_rq, of_part, of_pencil, of_left, of_general, of_bands)]
+TOGETHER += [(make, sl) for make in (of_rq, of_part, of_pencil, of_left, of_general, of_bands, of_spans, of_schur)]
 
 
 @pytest.mark.parametrize("char", "dDfF")
@@ -177,10 +194,9 @@ def test_the_raw_form_of_scipys_qr(char):
 
 A = np.array([[4.0, 1.0], [2.0, 5.0]])
 REFUSED = [
-    (sl.inv, (np.diag([1.0, 2.0]),), {"assume_a": "diagonal"}),
     (sl.eig, (A.T @ A, A), {"homogeneous_eigvals": True}),
-    (sl.null_space, (A,), {}),
-    (sl.schur, (A,), {}),
+    (sl.hessenberg, (A,), {}),
+    (sl.schur, (np.array([[0.0, 1.0], [-1.0, 0.0]]),), {}),
 ]
 
 
