@@ -127,6 +127,7 @@ WRITERS = {
     "trsm": lambda c: dtrsm(2.0, T, c, overwrite_b=1),
     "ger": lambda c: blas.dger(1.0, A[0], A[1], a=c, overwrite_a=1),
     "potrf": lambda c: lapack.dpotrf(c, overwrite_a=1)[0],
+    "geqp3": lambda c: lapack.dgeqp3(c, overwrite_a=1)[0],
     "getrs": lambda c: lapack.dgetrs(T, np.array([0, 1]), c, overwrite_b=1)[0],
 }
 VECTORS = {

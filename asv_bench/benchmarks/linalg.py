@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import scipy.linalg
+import scipy.sparse.linalg
 
 import ndual
 
@@ -95,3 +96,43 @@ class Loops:
 
     def time_value(self, n):
         cholesky_by_loops(self.a)
+
+
+def conductivities(k):
+    """The matrix of a diffusion on a square grid, from the conductivities of its cells, and a source."""
+    n = k.shape[0]
+    down, right = (k[:-1] + k[1:]) / 2, (k[:, :-1] + k[:, 1:]) / 2
+    cells = np.arange(n * n).reshape(n, n)
+    i = np.concatenate([cells[:-1].ravel(), cells[:, :-1].ravel()])
+    j = np.concatenate([cells[1:].ravel(), cells[:, 1:].ravel()])
+    v = np.concatenate([down.ravel(), right.ravel()])
+    between = scipy.sparse.csr_array((np.concatenate([v, v]), (np.concatenate([i, j]), np.concatenate([j, i]))))
+    return scipy.sparse.diags_array(between.sum(axis=1) + 0.1, format="csr") - between
+
+
+SPARSE = {
+    "spsolve": lambda a, b: scipy.sparse.linalg.spsolve(a.tocsc(), b),
+    "cg": lambda a, b: scipy.sparse.linalg.cg(a, b, rtol=1e-8)[0],
+    "gmres": lambda a, b: scipy.sparse.linalg.gmres(a, b, rtol=1e-8)[0],
+    "eigsh": lambda a, b: scipy.sparse.linalg.eigsh(a, k=4, sigma=0.0)[0],
+}
+
+
+class Sparse:
+    """A sparse matrix of duals, made and solved with: value and gradient by the conductivities of all cells."""
+
+    params = (list(SPARSE), [16, 48])
+    param_names = ("function", "n")
+
+    def setup(self, function, n):
+        rng = np.random.default_rng(n)
+        self.k, b = np.exp(rng.standard_normal((n, n)) / 2), rng.standard_normal(n * n)
+        solve = SPARSE[function]
+        self.f = lambda k: np.sum(solve(conductivities(k), b) ** 2)
+        self.reverse = ndual.prepare_gradient(self.f, self.k, mode="reverse")
+
+    def time_plain(self, function, n):
+        self.f(self.k)
+
+    def time_reverse(self, function, n):
+        self.reverse(self.k)

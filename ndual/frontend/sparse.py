@@ -71,6 +71,8 @@ def _kinds(kind: type) -> Iterator[type]:
 def _matmul(name: str, original: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     @functools.wraps(original)
     def matmul(self: Any, other: Any) -> Any:
+        if type(other) is np.ndarray and type(getattr(self, "data", None)) is np.ndarray:  # in every step of a solver
+            return original(self, other)
         other = lifted(other)
         if type(other) is Sparse or _core.is_dual(getattr(self, "data", None)):
             return of(self).dot(other)

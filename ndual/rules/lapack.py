@@ -289,7 +289,7 @@ STORED |= {
     **dict.fromkeys(_lapack(f"{_ALL}:getrf {_ALL}:potrf"), ((0, 0, "overwrite_a"),)),
     **dict.fromkeys(_lapack(f"{_ALL}:gesv"), ((0, 0, "overwrite_a"), (2, 1, "overwrite_b"))),
     **dict.fromkeys(_lapack(f"{_ALL}:posv"), ((0, 0, "overwrite_a"), (1, 1, "overwrite_b"))),
-    **dict.fromkeys(_lapack(f"{_ALL}:geqrf s,d:orgqr c,z:ungqr"), ((0, 0, "overwrite_a"),)),
+    **dict.fromkeys(_lapack(f"{_ALL}:geqrf {_ALL}:geqp3 s,d:orgqr c,z:ungqr"), ((0, 0, "overwrite_a"),)),
     **dict.fromkeys(_lapack("s,d:ormqr c,z:unmqr"), ((0, 2, "overwrite_c"),)),
     **dict.fromkeys(_lapack("s,d:syev c,z:heev s,d:syevd c,z:heevd"), ((1, 0, "overwrite_a"),)),
 }

@@ -103,6 +103,7 @@ def test_singular_values(name):
 def test_householder(letter, shape):
     a = cells(letter, *shape)
     check(lambda a: getattr(lapack, letter + "geqrf")(a)[:2], (a,), {}, 1e-6)
+    check(lambda a: getattr(lapack, letter + "geqp3")(a)[::2][:2], (a,), {}, 1e-6)
     qr, tau = getattr(lapack, letter + "geqrf")(a)[:2]
     orgqr = getattr(lapack, {"d": "dorgqr", "z": "zungqr"}[letter])
     if shape[0] >= shape[1]:
