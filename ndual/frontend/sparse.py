@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ndual import _core
-from ndual.frontend import dispatch, sparse_functions, sparse_iterative, sparse_spectra
+from ndual.frontend import dispatch, sparse_functions, sparse_iterative, sparse_methods, sparse_spectra
 from ndual.frontend._methods import open_superlu
 from ndual.frontend.detached import detached
 from ndual.frontend.implicit import valued
@@ -26,6 +26,7 @@ from ndual.frontend.sparse_matrix import Sparse, dense, from_numbers, is_plain, 
 from ndual.rules.sparse import Factors, Form, factors_of_spsolve, product, solved, superlu_solve
 
 _replaced: set[type] = set()
+sparse_methods.attach()
 
 
 def install() -> None:
@@ -407,7 +408,7 @@ HANDLERS: dict[str, Callable[..., Any]] = {
     **{f"{_SPARSE}{name}": diagonals for name in ("diags", "diags_array", "spdiags")},
     **{f"{_SPARSE}{name}": joined for name in _JOINED.split()},
     **{f"{_SPARSE}{name}": is_sparse for name in ("issparse", "isspmatrix")},
-    f"{_SPARSE}save_npz": refused,
+    **{f"{_SPARSE}{name}": refused for name in ("save_npz", "swapaxes", "permute_dims", "expand_dims")},
     **{f"{_LINALG}{name}": refused for name in _REFUSED.split()},
     **sparse_iterative.HANDLERS,
     **sparse_spectra.HANDLERS,

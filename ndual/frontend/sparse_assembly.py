@@ -1,4 +1,4 @@
-"""Sparse matrices of duals that are written to: cell by cell in the formats lil and dok, and where csr and csc allow.
+"""Sparse matrices of duals that are filled cell by cell, in the formats lil and dok.
 
 SciPy's lil and dok matrices take duals by becoming of a class below, which keeps the cells in a dictionary; whatever
 else is asked of them they do as csr. Only matrices made while the derivative is taken do so.
@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 
 from ndual import _core
-from ndual.frontend.detached import detached
-from ndual.frontend.sparse_matrix import Sparse, dense, from_numbers, is_plain, lifted, placed, refuse
+from ndual.frontend.sparse_matrix import Sparse, dense, is_plain, lifted, placed, refuse
 
 FORMATS = ("lil", "dok")
 _MADE = "_made_in"
@@ -96,7 +95,10 @@ class Assembled:
     def __getattribute__(self, name: str) -> Any:
         if name in _OWN or name.startswith("__"):
             return object.__getattribute__(self, name)
-        return getattr(self.as_sparse(), name)
+        try:
+            return getattr(self.as_sparse(), name)
+        except AttributeError:
+            raise refuse(f"{type(self).__name__}.{name}", "Convert it first: A.tocsr()") from None
 
     def as_sparse(self) -> Any:
         """The cells in the format csr."""
@@ -160,6 +162,11 @@ class Assembled:
         """The value of a cell."""
         return self._cells.get(key, default)
 
+    def update(self, cells: Any) -> None:
+        """Write several cells."""
+        for cell, value in dict(cells).items():
+            self[cell] = value
+
     def __contains__(self, key: Any) -> bool:
         return key in self._cells
 
@@ -206,93 +213,8 @@ def _assembled(kind: Any) -> Any:
     return type(kind.__name__, (kind,), space | {"__module__": kind.__module__, "__hash__": None, "__slots__": ()})
 
 
-# ---- writes into the other formats -----------------------------------------------------------------------------------
-
-
-def _numbered_writes(self: Sparse, write: Callable[[Any, Any], None], value: Any) -> None:
-    """Have SciPy write numbers beyond those of the values that are there, and take the values that they stand for."""
-    matrix = self._merged()
-    pattern = matrix._form.pattern.copy()
-    value = lifted(value)
-    value = value.toarray() if type(value) is Sparse or is_plain(value) else dense(value)
-    first = matrix.data.size + 1
-    numbers = np.arange(first, first + value.size, dtype=float).reshape(value.shape)
-    write(pattern, numbers if numbers.ndim else float(numbers))
-    values = np.reshape(value, -1).astype(matrix.dtype, copy=False)
-    found = from_numbers(pattern, np.concatenate([matrix.data.reshape(-1), values]))
-    self._form, self.data = found._form, found.data
-
-
-def _set_item(self: Sparse, place: Any, value: Any) -> None:
-    if self.format not in ("csr", "csc"):
-        raise TypeError(f"{type(self._form.pattern).__name__!r} object does not support item assignment")
-    _numbered_writes(self, lambda pattern, numbers: pattern.__setitem__(_core.constants(place), numbers), value)
-
-
-def _set_diagonal(self: Sparse, values: Any, k: int = 0) -> None:
-    """Write a diagonal."""
-    _numbered_writes(self, lambda pattern, numbers: pattern.setdiag(numbers, k), values)
-
-
-def _arranged(name: str) -> Callable[..., None]:
-    def method(self: Sparse) -> None:
-        """Put the cells in order; cells that are zero stay, since they may move."""
-        matrix = self._merged()
-        pattern = matrix._form.pattern.copy()
-        getattr(pattern, name)()
-        found = from_numbers(pattern, matrix.data)
-        self._form, self.data = found._form, found.data
-
-    method.__name__ = name
-    return method
-
-
-def _extreme(name: str) -> Callable[..., Any]:
-    def method(self: Sparse, axis: Any = None, out: Any = None) -> Any:
-        """The largest or the smallest of all cells, the empty ones among them."""
-        if out is not None or axis is not None:
-            raise refuse(f"{name} along an axis, or out=", f"Take A.toarray().{name}(axis=)")
-        matrix = self._merged()
-        cells = matrix._form.cells[2]
-        values = matrix.data.reshape(-1) if cells is None else matrix.data.reshape(-1)[cells]
-        if values.size < self.shape[0] * self.shape[1]:
-            values = np.concatenate([values, np.zeros(1, values.dtype)])
-        return getattr(np, name)(values)
-
-    method.__name__ = name
-    return method
-
-
-def _mean(self: Sparse, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
-    """The mean of all cells, or of those of rows or columns."""
-    return self.sum(axis, dtype, out) / (self.shape[0] * self.shape[1] if axis is None else self.shape[axis])
-
-
-def _count(name: str) -> Callable[..., Any]:
-    def method(self: Sparse, *args: Any, **kwargs: Any) -> Any:
-        """A place or a number of cells, which is a constant."""
-        return getattr(detached(self, {}), name)(*args, **kwargs)
-
-    method.__name__ = name
-    return method
-
-
-def _lil(self: Sparse, copy: bool = False) -> Any:
-    """The cells in a dictionary."""
-    from scipy import sparse
-
-    kind = sparse.lil_matrix if self._is_matrix else sparse.lil_array
-    return _dictionary(self, kind)
-
-
-def _dok(self: Sparse, copy: bool = False) -> Any:
-    """The cells in a dictionary."""
-    from scipy import sparse
-
-    return _dictionary(self, sparse.dok_matrix if self._is_matrix else sparse.dok_array)
-
-
-def _dictionary(matrix: Sparse, kind: Any) -> Any:
+def dictionary(matrix: Sparse, kind: Any) -> Any:
+    """A matrix of one of these formats with the cells of another."""
     coo = matrix._merged().tocoo()._merged()
     rows, columns, at = coo._form.cells
     data = coo.data if at is None else coo.data[at]
@@ -301,12 +223,3 @@ def _dictionary(matrix: Sparse, kind: Any) -> Any:
     cells = zip(rows.tolist(), columns.tolist(), strict=True)
     found._cells = {cell: data[k] for k, cell in enumerate(cells)}
     return found
-
-
-for _name, _method in {
-    "__setitem__": _set_item, "setdiag": _set_diagonal, "mean": _mean, "tolil": _lil, "todok": _dok,
-    **{name: _extreme(name) for name in ("max", "min")},
-    **{name: _count(name) for name in ("count_nonzero", "argmax", "argmin")},
-    **{name: _arranged(name) for name in ("sum_duplicates", "sort_indices", "eliminate_zeros")},
-}.items():  # fmt: skip
-    setattr(Sparse, _name, _method)

@@ -126,7 +126,6 @@ class Sparse:
     """
 
     __slots__ = ("_form", "data")
-    __array_ufunc__ = None  # operators come here, functions raise
     __array_priority__ = 11.0
     __hash__ = None  # type: ignore[assignment]
     ndim = 2

@@ -177,6 +177,30 @@ def test_both_operands():
     check(lambda x: csr(x).multiply(x.reshape(3, 2) @ M.T).toarray(), exact=False)
 
 
+FUNCTIONS = {
+    "abs": lambda a: np.abs(a).toarray(),
+    "sqrt": lambda a: np.sqrt(abs(a)).toarray(),
+    "sin": lambda a: np.sin(a) @ V,
+    "negative": lambda a: np.negative(a) @ V,
+    "a number on the left": lambda a: (np.float64(2.0) * a) @ V,
+    "an array on the left": lambda a: DENSE @ a,
+    "an array beside a sum": lambda a: DENSE + a,
+    "an array that is added to": lambda a: _added(a),
+    "operators by name": lambda a: np.add(a, a.T).toarray() @ np.subtract(a, C).toarray(),
+}
+
+
+def _added(a):
+    total = np.ones((3, 3))
+    total += a
+    return total
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions_of_numpy(name):
+    check(lambda x: FUNCTIONS[name](csr(x)), exact=False)
+
+
 def test_rectangular_and_complex():
     def wide(x):
         return sp.csr_array((x, [0, 3, 1, 2, 3, 0], [0, 2, 6]), shape=(2, 4))
@@ -317,6 +341,8 @@ REFUSED = {
     "dense sum": (lambda a: a + DENSE, "matrix"),
     "maximum": (lambda a: a.maximum(C), "maximum"),
     "asarray": (lambda a: np.asarray(a), "toarray"),
+    "exp": (lambda a: np.exp(a), r"numpy\.exp"),
+    "swapaxes": (lambda a: sp.swapaxes(a, 0, 1), "swapaxes"),
     "factors": (lambda a: sla.splu(a.tocsc()).L, "solve"),
 }
 
