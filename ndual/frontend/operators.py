@@ -26,8 +26,9 @@ class Operand:
         self.matrix = matrix = lifted(matrix)
         self.active = type(matrix) is Sparse or _core.activity(matrix) == 2
         if isinstance(matrix, LinearOperator):
-            watched = [self._watched(getattr(matrix, name)) for name in ("matvec", "rmatvec")]
-            self.plain: Any = LinearOperator(matrix.shape, *watched, dtype=matrix.dtype)
+            products = ("matvec", "rmatvec", "matmat", "rmatmat")
+            watched = {name: self._watched(getattr(matrix, name)) for name in products}
+            self.plain: Any = LinearOperator(matrix.shape, **watched, dtype=matrix.dtype)
         else:
             self.plain = detached(matrix, {})
 

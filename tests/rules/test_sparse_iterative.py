@@ -145,6 +145,23 @@ def test_least_squares(f, name):
     check(lambda x: LEAST[name](f, x), TALL.data, 1e-6)
 
 
+@pytest.mark.filterwarnings("ignore:The problem size")
+def test_constant_operators_stay_scipys():
+    a = np.diag(np.arange(1.0, 31)) + 1.0
+    block = np.cos(np.arange(60.0)).reshape(30, 2)
+    constant = sla.LinearOperator(a.shape, matvec=lambda v: a @ v, matmat=lambda v: a @ v, dtype=float)
+    plain = sla.lobpcg(constant, block)[0], sla.cg(constant, np.ones(30))[0]
+
+    def f(x):
+        found = sla.lobpcg(constant, block)[0], sla.cg(constant, np.ones(30))[0]
+        for got, want in zip(found, plain, strict=True):
+            assert type(got) is np.ndarray
+            np.testing.assert_array_equal(got, want)
+        return np.sum(x) * found[0][0]
+
+    np.testing.assert_array_equal(ndual.grad(f)(X), np.full(X.size, plain[0][0]))
+
+
 @pytest.mark.parametrize("mode", ["forward", "reverse"])
 def test_single_precision_stays(mode):
     x = X.astype("f")
