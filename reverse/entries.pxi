@@ -126,14 +126,55 @@ cdef class FormEntry(Entry):
         if (type(a) is NDualArray and (<NDualArray>a).device_v is None) \
                 or (type(b) is NDualArray and (<NDualArray>b).device_v is None):
             return binary(MULTIPLY, a, b)
-        if type(a) is not NDualArray and type(b) is not NDualArray:
-            with np.errstate(all="ignore"):
-                product = np_multiply(a, b)
-            total = np_add.reduce(product, None)
-            if total - total == 0:
+        if type(b) is np_ndarray and (type(a) is np_ndarray or type(a) is float):
+            product = product_below(a, <cnp.ndarray>b)
+            if product is not None:
                 return product
         with np.errstate(all="ignore"):
             return self.storage.strong_product(a, b)
+
+
+cdef object product_below(object a, cnp.ndarray b):
+    """The kernel's own product of a number or an array with an array of its shape and type; None for others.
+
+    What it costs beside the other ways: 0.3 µs, where np.errstate alone takes 2.
+    """
+    cdef int typenum = cnp.PyArray_TYPE(b), i
+    cdef double number
+    cdef float number32
+    cdef const char* x[2]
+    cdef const Py_ssize_t* xs[2]
+    cdef nd_shadow to[2]
+    cdef cnp.ndarray found
+    if (typenum != cnp.NPY_DOUBLE and typenum != cnp.NPY_FLOAT) or not cnp.PyArray_ISBEHAVED_RO(b):
+        return None
+    x[0] = NULL
+    xs[0] = NOWHERE
+    if type(a) is np_ndarray:
+        if cnp.PyArray_TYPE(<cnp.ndarray>a) != typenum or cnp.PyArray_NDIM(<cnp.ndarray>a) != cnp.PyArray_NDIM(b) \
+                or not cnp.PyArray_ISBEHAVED_RO(<cnp.ndarray>a):
+            return None
+        for i in range(cnp.PyArray_NDIM(b)):
+            if cnp.PyArray_DIM(<cnp.ndarray>a, i) != cnp.PyArray_DIM(b, i):
+                return None
+        x[1] = cnp.PyArray_BYTES(<cnp.ndarray>a)
+        xs[1] = <const Py_ssize_t*>cnp.PyArray_STRIDES(<cnp.ndarray>a)
+    else:
+        number = a
+        number32 = <float>number
+        x[1] = <const char*>&number if typenum == cnp.NPY_DOUBLE else <const char*>&number32
+        xs[1] = NOWHERE
+    found = cnp.PyArray_EMPTY(cnp.PyArray_NDIM(b), cnp.PyArray_DIMS(b), typenum, 0)
+    to[0].t = cnp.PyArray_BYTES(found)
+    to[0].ts = <const Py_ssize_t*>cnp.PyArray_STRIDES(found)
+    to[0].fresh = True
+    to[1].t = NULL
+    to[1].ts = NULL
+    to[1].fresh = False
+    run_pull(product_row(), typenum, 2, x, xs, NULL, NULL, cnp.PyArray_BYTES(b),
+             <const Py_ssize_t*>cnp.PyArray_STRIDES(b), to, cnp.PyArray_NDIM(b),
+             <const Py_ssize_t*>cnp.PyArray_DIMS(b))
+    return found
 
 
 @cython.final

@@ -107,6 +107,10 @@ cdef class Buffer:
     cdef double number     # of a shadow that is uniform or a multiple: one number for all cells, or times others
     cdef bint made         # by an entry of the tape, which is the last one in a sweep to read the shadow
     cdef bint multiple     # the cells of a shadow are `number` times those that `towner` holds, or times what is in them
+    cdef bint scaled       # lanes are those at t, `step` bytes apart and held by `towner`, times `factor` cell by cell
+    cdef bint lent         # others wait for these lanes (`scaled`): a write copies them
+    cdef char* factor
+    cdef Py_ssize_t step
     cdef bint seeded       # unit tangents, one lane a cell, as the sweep placed them: nobody has written yet
     cdef void* memory      # pooled block, or NULL
     cdef void* copy        # pooled block that replaced borrowed values, or NULL

@@ -30,6 +30,8 @@ cdef Buffer empty_buffer(Level level):
     buffer.uniform = False
     buffer.multiple = False
     buffer.made = False
+    buffer.scaled = False
+    buffer.lent = False
     buffer.traced = False
     buffer.slot = -1
     buffer.sweep = 0
@@ -98,6 +100,8 @@ cdef int spread(Buffer buffer, Py_ssize_t lane) except -1:
     cdef int size_class
     cdef char* room
     cdef char* cell
+    if buffer.scaled:
+        return work_out(buffer)
     buffer.uniform = False
     if rows == 0:
         return 0
@@ -200,7 +204,7 @@ cdef int make_writable(Buffer buffer, Py_ssize_t lane, Py_ssize_t lo, Py_ssize_t
     cdef int size_class
     cdef Py_ssize_t old = buffer.hi - buffer.lo, step
     buffer.blank = False
-    if buffer.uniform:
+    if buffer.uniform or buffer.scaled:
         spread(buffer, lane)
     if lo >= hi:
         lo = buffer.lo
@@ -211,7 +215,7 @@ cdef int make_writable(Buffer buffer, Py_ssize_t lane, Py_ssize_t lo, Py_ssize_t
     if buffer.borrowed:
         check_unshared(buffer)
         own_copy(buffer)
-    elif lo == buffer.lo and hi == buffer.hi:
+    elif lo == buffer.lo and hi == buffer.hi and not buffer.lent:
         return 0
     if hi > lo:
         # Only a buffer of all lanes can have them in another order than one after the other (lane < 0 too).
@@ -230,6 +234,7 @@ cdef int make_writable(Buffer buffer, Py_ssize_t lane, Py_ssize_t lo, Py_ssize_t
     buffer.hi = hi
     buffer.borrowed = False
     buffer.seeded = False
+    buffer.lent = False
     return 0
 
 

@@ -56,7 +56,7 @@ cdef extern from *:
     nd_state nd_tls
 
 cdef extern from "ndual_kernels.h":
-    enum: ND_F32, ND_F64
+    enum: ND_F32, ND_F64, ND_BLOCK
     ctypedef void (*nd_fill)(Py_ssize_t, const void* const*, void*, void* const*) noexcept nogil
     ctypedef struct nd_row:
         const char* name

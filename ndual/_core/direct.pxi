@@ -123,7 +123,10 @@ cdef NDualArray direct(Row row, int nin, object a, object b, NDualArray out):
     cdef nd_out o
     cdef NDualArray r
     cdef object entry = None
-    if row.index < 0 or row.nin != nin or nd_tls.level == NULL or nd_tls.debug or running().outer is not None:
+    if row.index < 0 or row.nin != nin or nd_tls.level == NULL or nd_tls.debug:
+        return None
+    align(a, b)
+    if running().outer is not None:
         return None
     for k in range(nin):
         if not locate(&p[k], &m.ins[k], b if k else a, &typenum, &m.constants[k]):
@@ -166,12 +169,17 @@ cdef NDualArray direct(Row row, int nin, object a, object b, NDualArray out):
         hi = out.buf.hi
     else:
         axis_order(ndim, nin, &m, shape, order)
+        if hi - lo > 1:
+            r = waiting_of_two(row, nin, a, b, &m, typenum, ndim, shape, order)
+            if r is not None:
+                return r
         r = new_ordered(running(), typenum, ndim, shape, order, lo, hi)
         if nd_tls.tape != NULL:
             entry = recorder().operands(row, (a,) if nin == 1 else (a, b))
     for k in range(nin):
         obj = b if k else a
         if type(obj) is NDualArray:
+            dense(<NDualArray>obj)
             m.ins[k].v = vptr(<NDualArray>obj)
             aim(&m.ins[k], <NDualArray>obj, lo)
         else:

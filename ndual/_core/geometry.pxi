@@ -199,7 +199,7 @@ cdef inline char* lane_ptr(NDualArray x, Py_ssize_t lo) noexcept:
 
 cdef inline int dense(NDualArray x) except -1:
     """Have lanes of one number a cell: what everything but the kernels works on."""
-    if x.buf.uniform:
+    if x.buf.uniform or x.buf.scaled:
         spread(x.buf, x.lane)
     return 0
 

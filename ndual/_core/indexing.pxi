@@ -13,12 +13,16 @@ cdef inline object read_cell(NDualArray x, Py_ssize_t voff, Py_ssize_t toff):
     """One cell of a float64 array as a scalar of the running width; of an array without lanes, as the plain number."""
     cdef object s
     cdef NDual1 d
-    cdef char* t = x.buf.t if x.buf.uniform else x.buf.t + x.toff + toff
-    cdef Py_ssize_t k, step = 8 if x.buf.uniform else x.lane
+    cdef char* t
+    cdef Py_ssize_t k, step
     if inert(x):
         return nd_float64((<double*>(vptr(x) + voff))[0])
     if nd_tls.tape != NULL:
         return load(x, voff)
+    if x.buf.scaled:
+        dense(x)
+    t = x.buf.t if x.buf.uniform else x.buf.t + x.toff + toff
+    step = 8 if x.buf.uniform else x.lane
     s = new_scalar()
     d = <NDual1>s
     d.v = (<double*>(vptr(x) + voff))[0]

@@ -87,6 +87,13 @@ cdef object quick_map(Row row, NDualArray x, NDualArray y, const void* constant,
     if row.flat:
         lo = hi = 0
         nd_tls.compared = 1
+    if y is None and may_wait(x, lo, hi):
+        r = waiting(row, x, constant, constant_first, lo, hi)
+        if r is not None:
+            return r
+    dense(x)
+    if y is not None:
+        dense(y)
     r = new_window(x.buf.level, x.typenum, x.ndim_, x.shape_, lo, hi)
     out.v = r.buf.v
     out.t = r.buf.t

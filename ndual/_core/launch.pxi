@@ -151,6 +151,8 @@ cdef NDualArray map_host(Row row, list operands, Level level, object dtype, obje
         m.ins[k].lane = 0
         if type(obj) is NDualArray:
             x = <NDualArray>obj
+            if x.buf.scaled:
+                dense(x)
             window(x, &m.ins[k].lo, &m.ins[k].hi)
             if row.flat:
                 m.ins[k].lo = m.ins[k].hi = 0

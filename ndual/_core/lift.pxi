@@ -138,6 +138,7 @@ cdef object result_lanes(object out):
     has_lanes(x)
     if x.device_v is not None:
         return lower_result(x.device_t, False) if type(x.device_t) is NDualArray else device_lanes(x).copy()
+    dense(x)
     if lanes_ours(x.buf) and x.flags_ & NCONTIGUOUS and x.lane == x.size_ * x.itemsize_:
         return lanes_of(x)
     return lanes_of(x).copy()

@@ -21,7 +21,10 @@ cdef struct factor:
 
 cdef object product(object function, object a, object b):
     """np.matmul or np.dot of two operands of which one is a dual."""
-    cdef NDualArray r = None if nd_tls.debug else host_product(function, a, b)
+    cdef NDualArray r = None
+    if not nd_tls.debug:
+        align(a, b)
+        r = host_product(function, a, b)
     return dispatch(function, (a, b), {}) if r is None else finish(r)
 
 
@@ -79,9 +82,10 @@ cdef int aim_factor(factor* f, object obj) except -1:
     return 0
 
 
-cdef int window_of(factor* f, object obj) except -1:
+cdef int window_of(factor* f, object obj, bint may_wait=False) except -1:
     if type(obj) is NDualArray:
-        dense(<NDualArray>obj)
+        if not (may_wait and (<NDualArray>obj).buf.scaled and covers_factors(<NDualArray>obj)):
+            dense(<NDualArray>obj)
         window(<NDualArray>obj, &f.lo, &f.hi)
     return 0
 
@@ -210,7 +214,7 @@ cdef NDualArray host_product(object function, object a, object b):
     if loop.fn == NULL or f.columns != g.rows or f.rows * f.columns * g.columns == 0:
         return None
     window_of(&f, a)
-    window_of(&g, b)
+    window_of(&g, b, g.ndim == 1 and f.lo >= f.hi)
     unite(&lo, &hi, f.lo, f.hi)
     unite(&lo, &hi, g.lo, g.hi)
     if f.ndim == 2:
@@ -236,6 +240,13 @@ cdef NDualArray host_product(object function, object a, object b):
     cells = r.size_ * item
     if seeds_alone(&f, &g, b):
         columns_of_a(&f, &g, <NDualArray>b, r.buf.t, item)
+        if ndim == 0:
+            r.flags_ |= NSCALAR
+        return r
+    if type(b) is NDualArray and (<NDualArray>b).buf.scaled:
+        weighted_product(loop, &f, <NDualArray>b, typenum, r.buf.t)
+        if not add_finite(typenum, r.buf.t, NULL, (hi - lo) * r.size_):
+            return None
         if ndim == 0:
             r.flags_ |= NSCALAR
         return r

@@ -159,16 +159,23 @@ cdef Buffer book_of(NDualArray x, bint make):
 
     Its `towner` is the shadow; None if nothing is known and `make` does not say otherwise.
     """
-    cdef Buffer memory = deepest(x).buf, found
-    cdef dict books = x.buf.level.recorder.books
-    cdef object key = <Py_ssize_t><PyObject*>memory
-    cdef object pair = books.get(key)
-    if pair is not None:
-        return <Buffer>(<tuple>pair)[1]
-    if not make:
+    cdef Buffer memory, found
+    cdef dict books
+    cdef object key, pair
+    if x.buf.vowner is not None:     # the array itself has no memory, and remembers where it found this
+        return <Buffer>x.buf.vowner
+    memory = deepest(x).buf
+    books = x.buf.level.recorder.books
+    key = <Py_ssize_t><PyObject*>memory
+    pair = books.get(key)
+    if pair is None and not make:
         return None
-    found = empty_buffer(x.buf.level)
-    books[key] = (memory, found)     # the memory stays, so that its address names no other
+    if pair is None:
+        found = empty_buffer(x.buf.level)
+        books[key] = (memory, found)     # the memory stays, so that its address names no other
+    else:
+        found = <Buffer>(<tuple>pair)[1]
+    x.buf.vowner = found
     return found
 
 

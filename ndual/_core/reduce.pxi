@@ -31,7 +31,8 @@ cdef object sum_all(NDualArray x):
         if nd_tls.scalar == NULL:
             return dispatch(np.sum, (x,), {"axis": None})
         return number_at(whole, recorder().summed(x))
-    dense(x)
+    if not x.buf.scaled or not covers_factors(x):
+        dense(x)
     window(x, &lo, &hi)
     if nd_tls.scalar == NULL:
         r = new_window(x.buf.level, x.typenum, 0, NULL, lo, hi)
@@ -46,6 +47,10 @@ cdef object sum_all(NDualArray x):
         if hi - lo != x.buf.level.width:
             memset(d.p, 0, 8 * x.buf.level.width)
     value[0] = whole
+    if x.buf.scaled:
+        if weighted_sums(x, sums):
+            return s if r is None else r
+        dense(x)
     for k in range(hi - lo):
         sums[k] = total(loop, lane_ptr(x, lo + k), x.size_) if x.flags_ & NCONTIGUOUS \
             else np_reduce(lane_range(x, lo + k, lo + k + 1)[0], None)
@@ -104,6 +109,10 @@ cdef NDualArray copy_array(NDualArray x, object order):
     window(x, &lo, &hi)
     if x.device_v is not None:
         return copy_nested(x, order) if type(x.device_v) is NDualArray else device_copy(x, order)
+    if x.flags_ & NCONTIGUOUS and (order != "F" or x.ndim_ < 2) and may_share(x, lo, hi):
+        y = copy_beside(x, lo, hi)
+        if y is not None:
+            return y
     if order is None or order == "C":
         y = new_window(x.buf.level, x.typenum, x.ndim_, x.shape_, lo, hi)
     elif order == "F" or (order == "A" and values(x).flags.fnc):
