@@ -230,8 +230,8 @@ cdef class MapEntry(Entry):
         return found
 
     cdef double total(self, int i, row_reads* r, const char* w, double number) except? -1:
-        """What cells of a cotangent times a number give an operand that is a number itself; NaN where zeros decide, or
-        where the kernel does it as well."""
+        """What cells of a cotangent times a number give an operand that is a number itself; NaN where zeros decide or
+        what is summed may have vanished without the number, and where the kernel does it as well."""
         cdef NDualArray out = self.out
         cdef double found = 0
         cdef int place = self.proportional(i, r) if out.flags_ & NCONTIGUOUS else -1
@@ -239,11 +239,13 @@ cdef class MapEntry(Entry):
             found = self.scale(i, place, r, number)
             if not handy(found, 8):
                 return NAN
-            return found * nd_dot(<const double*>w, <const double*>cells_below(self.kept(place)), out.size_)
-        if number == 1:
+            number = found
+            found = nd_dot(<const double*>w, <const double*>cells_below(self.kept(place)), out.size_)
+        elif number == 1:
             return NAN
-        self.pull_one(i, r, w, out.vs, out.ndim_, <char*>&found)
-        return number * found
+        else:
+            self.pull_one(i, r, w, out.vs, out.ndim_, <char*>&found)
+        return number * found if abs(found) > FAINT else NAN
 
     cdef int pull_one(self, int i, row_reads* r, const char* w, const Py_ssize_t* ws, int ndim, char* found) except -1:
         """The kernel for one operand whose cotangent is one number."""

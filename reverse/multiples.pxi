@@ -39,6 +39,9 @@ cdef enum:
     HANDED = 1024            # bytes of a shadow from which on to move it costs less than to write another
 
 
+cdef double FAINT = 1e-280       # sums below it may be of products that were rounded to nothing
+
+
 cdef inline char* cells_below(object source) noexcept:
     """Where the values of an array lie that a shadow is a multiple of."""
     if type(source) is NDualArray:
@@ -110,7 +113,7 @@ cdef bint values_like(object obj, NDualArray out) noexcept:
 
 cdef bint handy(double number, int item) noexcept:
     """Whether a factor may wait: far from where it, or a product with it, would over- or underflow before its time."""
-    return 1e-100 < abs(number) < 1e100 if item == 8 else 1e-12 < abs(number) < 1e12
+    return 1e-20 < abs(number) < 1e20 if item == 8 else 1e-12 < abs(number) < 1e12
 
 
 cdef int add_multiple(NDualArray x, Tape tape, double number, object source) except -1:
@@ -149,7 +152,7 @@ cdef int add_multiple(NDualArray x, Tape tape, double number, object source) exc
 
 cdef bint lendable(NDualArray x, Tape tape, cnp.ndarray g) noexcept:
     """Whether an array that is its own memory may serve as the shadow of x, which has none yet."""
-    return (x.device_v is None and x.buf.made and x.buf.sweep != tape.sweep and x.buf.vbytes >= HANDED and one_to_one(x)
+    return (x.device_v is None and (x.typenum == cnp.NPY_DOUBLE or x.typenum == cnp.NPY_FLOAT) and x.buf.made and x.buf.sweep != tape.sweep and x.buf.vbytes >= HANDED and one_to_one(x)
             and x.flags_ & NCONTIGUOUS and cnp.PyArray_CHKFLAGS(g, cnp.NPY_ARRAY_OWNDATA) and values_like(g, x))
 
 

@@ -298,3 +298,45 @@ def test_nothing_stays_in_memory_after_an_error():
             ndual.grad(f, mode="reverse")(x)
         before = _core.pool_info()["live"] if before is None else before
     assert _core.pool_info()["live"] <= before
+
+
+@pytest.mark.parametrize("n", [3, 400])
+def test_sums_of_shared_cells_at_second_order(n):
+    """What is stretched or a window has cells that count several times, in every order of modes."""
+    x = np.linspace(0.5, 1.5, n)
+    windows = np.lib.stride_tricks.sliding_window_view
+    twice = np.full(n, 2.0)
+    twice[[0, -1]] = 1.0
+    for f, count in (
+        (lambda a: np.sum(np.broadcast_to(a * a, (4, n))), np.full(n, 4.0)),
+        (lambda a: np.sum(windows(a * a, 2)), twice),
+    ):
+        np.testing.assert_array_equal(ndual.hessian(f)(x), np.diag(2.0 * count))
+        slope = ndual.grad(f, mode="reverse")
+        np.testing.assert_array_equal(ndual.jvp(slope, (x,), (x,))[1], 2.0 * count * x)
+        np.testing.assert_array_equal(
+            ndual.grad(lambda a, slope=slope: np.sum(slope(a) * x), mode="reverse")(x), 2.0 * count * x
+        )
+
+
+@pytest.mark.parametrize("dtype", [np.complex128, np.complex64, np.float16])
+def test_other_types_are_not_handed_on(dtype):
+    """Cotangents of rules over complex and half numbers: a complex number is not to be multiplied as two floats."""
+    rng = np.random.default_rng(8)
+    a = rng.standard_normal((30, 20)) + (1j * rng.standard_normal((30, 20)) if np.dtype(dtype).kind == "c" else 0)
+    a = a.astype(dtype)
+
+    def f(a):
+        return np.sum(np.abs(np.stack([np.roll(a, 1), 2 * a])) ** 2)
+
+    found = ndual.grad(f, mode="reverse")(a)
+    np.testing.assert_allclose(found, 10 * a, rtol={2: 4e-3, 8: 1e-6, 16: 1e-14}[a.itemsize])
+
+
+def test_small_sums_with_large_factors():
+    """A sum of products that vanish without the factor is not taken apart."""
+    c = np.full(200, 1e-160)
+    found = ndual.grad(lambda x: np.sum(((x * c) * 1e80) * c), mode="reverse")(1.0)
+    assert found == pytest.approx(2e-238, rel=1e-14)
+    c = np.full(200, 1e-200)
+    assert ndual.grad(lambda x: np.sum(((x * c) * 1e99) * c), mode="reverse")(1.0) == pytest.approx(2e-299, rel=1e-14)

@@ -198,7 +198,9 @@ class Model:
         if self.grid is None:
             self.grid = np.array([1.0, 2.0, 3.0])
             self.table = {"half": np.full(3, 0.5)}
-        return np.sum(self.grid * nodes(3) * x * self.table["half"])
+        return np.sum(self.grid * nodes(3) * x * self.table["half"]) + 0.0 * (
+            self.grid @ self.grid + sum(self.grid * self.grid)
+        )
 
 
 def test_constants_that_code_caches():

@@ -1,7 +1,7 @@
 """Types of the forward core. What a dual operation returns is `Any`: an array, a scalar, or of one cell either."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NoReturn, Self, final, type_check_only
+from typing import Any, NoReturn, Self, TypeAlias, final, type_check_only
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
@@ -9,6 +9,7 @@ from typing_extensions import disjoint_base
 
 from ndual._core.storage import Storage
 
+_Call: TypeAlias = Callable[..., Any] | None
 __test__: dict[str, str]
 ARRAY_OF: dict[str, str]
 
@@ -402,11 +403,9 @@ class Run:
     def busy(self) -> bool: ...
     def suits(self, primals: Sequence[Any], plain_tangents: bool = False, tangents: Sequence[Any] = ()) -> bool: ...
     def record(
-        self, primals: Iterable[Any], recorder: Any, call: Callable[..., Any] | None = None
+        self, primals: Iterable[Any], recorder: Any, call: _Call = None
     ) -> tuple[Any, Any, bool, bool, list[Any]]: ...
-    def run(
-        self, primals: Iterable[Any], tangents: Iterable[Any], call: Callable[..., Any] | None = None
-    ) -> tuple[Any, ...]: ...
+    def run(self, primals: Iterable[Any], tangents: Iterable[Any], call: _Call = None) -> tuple[Any, ...]: ...
     def sweep(
         self, primals: Iterable[Any], progress: Any = ..., call: Callable[..., Any] | None = None
     ) -> tuple[Any, Any, bool, bool]: ...

@@ -125,7 +125,7 @@ cdef NDualArray direct(Row row, int nin, object a, object b, NDualArray out):
     cdef object entry = None
     if row.index < 0 or row.nin != nin or nd_tls.level == NULL or nd_tls.debug:
         return None
-    align(a, b)
+    align_living(a, b)
     if running().outer is not None:
         return None
     for k in range(nin):

@@ -310,6 +310,16 @@ cdef inline int align(object a, object b) except -1:
     return 0
 
 
+cdef inline int align_living(object a, object b) except -1:
+    """The same, for operands among which there may be constants of derivatives that have ended."""
+    cdef unsigned long long i = level_id(a), j = level_id(b)
+    if j > i:
+        i = j
+    if i != 0 and i != nd_tls.id and find_level(i) is not None:
+        turn_to(i)
+    return 0
+
+
 cdef object not_inner(Level level, object value):
     """A value for memory of a level: one of an inner derivative that carries no lanes is taken out of that.
 

@@ -23,7 +23,7 @@ cdef object product(object function, object a, object b):
     """np.matmul or np.dot of two operands of which one is a dual."""
     cdef NDualArray r = None
     if not nd_tls.debug:
-        align(a, b)
+        align_living(a, b)
         r = host_product(function, a, b)
     return dispatch(function, (a, b), {}) if r is None else finish(r)
 

@@ -93,7 +93,7 @@ def _irfft_t(xp: Any, w: Any, a: Any, n: Any = None, axis: int = -1, norm: Any =
     n = w.shape[axis]
     g = xp.fft.rfft(w, n, axis, _INVERSE_NORM[norm])
     last = g.shape[axis]
-    weight = xp.full(last, 2.0)
+    weight = xp.full(last, 2.0, g.real.dtype)
     weight[0] = 1.0
     if n % 2 == 0:
         weight[-1] = 1.0

@@ -262,6 +262,16 @@ static inline void nd_on(const void **x, char **arg, ptrdiff_t bytes) {
     if (bytes) *arg += bytes, *x = *arg;
 }
 
+/* NumPy's loop over one block. Some loops, SciPy's among them, count in the very pointers that they are given. */
+static inline void nd_quick_values(const nd_loop *loop, char *const *args, int nin, char *y, ptrdiff_t n,
+                             const intptr_t *steps) {
+    char *given[ND_MAXIN + 1];
+    intptr_t count = n;
+    for (int i = 0; i < nin; i++) given[i] = args[i];
+    given[nin] = y;
+    loop->fn(given, &count, n == 1 ? nd_still : steps, loop->data);
+}
+
 /* Cells of an output, lanes and all, from which on every other call walks backwards. */
 #define ND_TURNING 1024
 
@@ -274,7 +284,7 @@ static int nd_quick(const nd_isa *isa, const nd_row *row, int dtype, const nd_lo
     nd_block d[ND_MAXIN], spread[ND_MAXIN];
     const void *x[ND_MAXIN], *c[ND_MAXIN];
     const char *t[ND_MAXIN];
-    char *args[ND_MAXIN + 1];
+    char *args[ND_MAXIN];
     void *wanted[ND_MAXIN] = {NULL, NULL, NULL};
     ptrdiff_t lane[ND_MAXIN];
     intptr_t steps[ND_MAXIN + 1];
@@ -325,10 +335,7 @@ static int nd_quick(const nd_isa *isa, const nd_row *row, int dtype, const nd_lo
     for (;;) {
         for (int j = 0; j < k; j++)
             if (other[j] >= 0) c[j] = x[other[j]];
-        if (!row->value_inside) {
-            args[nin] = y;
-            loop->fn(args, &count, n == 1 ? nd_still : steps, loop->data);
-        }
+        if (!row->value_inside) nd_quick_values(loop, args, nin, y, count, steps);
         if (any) row->fill[dtype](count, x, y, wanted);
         if (whole) {
             isa->combine[dtype](count, nlanes, k, kinds, c, t, lane, to, outlane);
