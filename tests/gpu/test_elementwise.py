@@ -59,7 +59,8 @@ def test_bodies(device, name, layout):
     for mode in MODES:
         for chunk in (None, 3) if mode == "forward" else (None,):
             value, found = ndual.value_and_grad(f, argnums=argnums, mode=mode, chunk_size=chunk)(*given)
-            np.testing.assert_array_equal(value.get(), f(*given).get())
+            # Sums of CuPy take another order.
+            np.testing.assert_allclose(value.get(), f(*given).get(), rtol=1e-6 if name == "mixed" else 2e-15)
             for got, reference, a in zip(found, expected, moving, strict=True):
                 assert got.dtype == a.dtype
                 np.testing.assert_allclose(got.get(), reference, rtol=rtol, atol=rtol)
