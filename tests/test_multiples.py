@@ -340,3 +340,15 @@ def test_small_sums_with_large_factors():
     assert found == pytest.approx(2e-238, rel=1e-14)
     c = np.full(200, 1e-200)
     assert ndual.grad(lambda x: np.sum(((x * c) * 1e99) * c), mode="reverse")(1.0) == pytest.approx(2e-299, rel=1e-14)
+
+
+@pytest.mark.parametrize("n", [64, 3000])
+def test_products_added_to_what_is_not_finite(n):
+    """An infinity in a cell leaves the other cells alone, however far away they are."""
+    a = np.random.default_rng(4).uniform(1.0, 2.0, (5, n))
+    x = np.linspace(0.0, 1.0, n)
+    with np.errstate(all="ignore"):
+        found = ndual.grad(lambda x: np.sum(a @ x) + np.sum(np.sqrt(x)), mode="reverse")(x)
+        want = a.sum(0) + 0.5 / np.sqrt(x)
+    assert found[0] == np.inf
+    np.testing.assert_allclose(found[1:], want[1:], rtol=1e-14)

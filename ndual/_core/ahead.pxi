@@ -39,7 +39,7 @@ cdef NDualArray device_ahead(Row row, list operands, list values_, list lanes_, 
     shape, dtype, ahead.total = found
     x = array_object()
     x.buf = empty_buffer(level)
-    x.device_v = ahead
+    x.device_v = x.device_t = ahead
     x.storage_ = storage
     x.typenum = dtype.num
     x.itemsize_ = dtype.itemsize
@@ -53,6 +53,7 @@ cdef NDualArray device_ahead(Row row, list operands, list values_, list lanes_, 
     x.buf.vbytes = step
     update_flags(x)
     if level.recorder is not None:
+        x.device_t = None
         level.recorder.formed(row, storage, operands, None, x)
     return x
 

@@ -234,7 +234,8 @@ cdef int make_writable(Buffer buffer, Py_ssize_t lane, Py_ssize_t lo, Py_ssize_t
     buffer.hi = hi
     buffer.borrowed = False
     buffer.seeded = False
-    buffer.lent = False
+    if buffer.lent:
+        take_back(buffer)
     return 0
 
 

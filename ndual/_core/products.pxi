@@ -160,6 +160,7 @@ cdef bint add_finite(int typenum, char* to, const char* source, Py_ssize_t n) no
     cdef char* args[3]
     cdef intptr_t steps[3]
     cdef intptr_t count
+    cdef bint finite = True
     if source == NULL:
         return isa.finite[dtype](n, to)
     steps[0] = steps[1] = steps[2] = item
@@ -168,9 +169,8 @@ cdef bint add_finite(int typenum, char* to, const char* source, Py_ssize_t n) no
         args[0] = args[2] = to + i * item
         args[1] = <char*>source + i * item
         add.fn(args, &count, steps, add.data)
-        if not isa.finite[dtype](count, to + i * item):
-            return False
-    return True
+        finite &= isa.finite[dtype](count, to + i * item)
+    return finite
 
 
 cdef bint product_of(int typenum, Py_ssize_t m, Py_ssize_t k, Py_ssize_t n, char* a, const Py_ssize_t* as_, char* b,

@@ -48,15 +48,16 @@ cdef inline bint covers_factors(NDualArray x) noexcept:
 
 
 cdef inline bint may_wait(NDualArray x, Py_ssize_t lo, Py_ssize_t hi) noexcept:
-    """Whether the lanes lo..hi of a contiguous array are worth it."""
+    """Whether the lanes lo..hi of a contiguous array are worth it. Of a part of a buffer they never are: the whole of it
+    would be lent, and copied by a write to any other part."""
     return (hi - lo >= WAITING_LANES and (hi - lo) * x.size_ * x.itemsize_ >= WAITING_BYTES and nd_tls.tape == NULL
-            and not nd_tls.debug and (not x.buf.scaled or covers_factors(x)))
+            and not nd_tls.debug and covers_factors(x))
 
 
 cdef inline bint may_share(NDualArray x, Py_ssize_t lo, Py_ssize_t hi) noexcept:
     """The same for a copy: what knows that it is seeds makes products of matrices copies."""
     return may_wait(x, lo, hi) or (x.buf.seeded and hi - lo >= WAITING_LANES and nd_tls.tape == NULL
-                                   and not nd_tls.debug)
+                                   and not nd_tls.debug and covers_factors(x))
 
 
 cdef object lend(Buffer buffer):
@@ -78,6 +79,16 @@ cdef object lend(Buffer buffer):
         buffer.towner = owner
     buffer.lent = True
     return buffer.towner
+
+
+cdef void take_back(Buffer buffer) noexcept:
+    """A buffer has copied the lanes that it had lent, and keeps of their owner no more than where its values may be."""
+    cdef Buffer owner
+    buffer.lent = False
+    if type(buffer.towner) is Buffer:
+        owner = <Buffer>buffer.towner
+        if owner.memory == NULL:
+            buffer.towner = owner.towner
 
 
 cdef void work_out_part(Buffer buffer, Py_ssize_t start, Py_ssize_t stop, char* to, Py_ssize_t lane) noexcept:

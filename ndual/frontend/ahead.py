@@ -123,8 +123,9 @@ def _step(code: types.CodeType, at: int) -> Step | None:
         outer = _begin(steps, k + 1)
         path, end = _path(steps, outer) if outer is not None else ((), 0)
         return Step(rows, ufunc, path) if path and end == first else None
-    if after.opname in ("LOAD_ATTR", "LOAD_METHOD") and after.argval == "sum" and steps[k + 2].opname == "CALL":
-        return Step(rows, ufunc, ())
+    called = steps[k + 2] if k + 2 < len(steps) else None
+    if after.opname in ("LOAD_ATTR", "LOAD_METHOD") and after.argval == "sum":
+        return Step(rows, ufunc, ()) if called is not None and (called.opname, called.arg) == ("CALL", 0) else None
     return None
 
 

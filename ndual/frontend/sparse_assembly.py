@@ -112,7 +112,8 @@ class Assembled:
     def __setitem__(self, place: Any, value: Any) -> None:
         cell = _cell(self.shape, place)
         if cell is not None and np.ndim(value) == 0 and not is_plain(value):
-            self._cells[cell] = value if _core.is_dual(value) else self.dtype.type(value)
+            # An array of one cell may be written to later.
+            self._cells[cell] = +value if _core.is_dual(value) else self.dtype.type(value)
             return
         value = lifted(value)
         value = value.toarray() if type(value) is Sparse or is_plain(value) else dense(value)

@@ -66,10 +66,7 @@ class Iterated:
 
     def failed(self, x: Any, info: Any) -> Any:
         """What there is instead of a derivative."""
-        registry.undefined(
-            f"{self.routine.__name__} returned info={info}: it did not converge, and there is no derivative"
-        )
-        return np.full(x.size, np.nan, x.dtype)
+        return unsolved(self.routine, x, f"info={info}")
 
 
 def _turned(preconditioner: Any, b: Any) -> Any:
@@ -84,6 +81,12 @@ def _turned(preconditioner: Any, b: Any) -> Any:
     except NotImplementedError:
         return None
     return found
+
+
+def unsolved(routine: Any, x: Any, said: str) -> Any:
+    """NaN for a derivative that hangs on a run without convergence, which raises an error in the end."""
+    registry.undefined(f"{routine.__name__} returned {said}: it did not converge, and there is no derivative")
+    return np.full(x.size, np.nan, x.dtype)
 
 
 class Unsolved:
@@ -185,6 +188,15 @@ class _Augmented:
         return LinearOperator((m + n, n), above, back, dtype=np.result_type(plain.dtype or float, float))
 
 
+def _stopped(routine: Any, found: tuple[Any, ...]) -> bool:
+    """Whether lsqr or lsmr stopped for the number of iterations, short even of what they ask for by default, 1e-6."""
+    if found[1] != 7:
+        return False
+    name = routine.__name__
+    residual, across, norm, size = (found[k] for k in ((3, 7, 5, 8) if name == "lsqr" else (3, 4, 5, 7)))
+    return bool(across > 1e-6 * norm * residual and residual > 1e-6 * norm * size)
+
+
 class _LeastSquares:
     """The pseudoinverse of constants, by the user's routine."""
 
@@ -200,8 +212,12 @@ class _LeastSquares:
         if trans in "TC":
             return np.conj(self.solve(np.conj(b), "H" if trans == "T" else "N"))
         with _core.Pause():
-            x: Any = self.routine(self.operators[trans], b, **self.options)[0]
-        return x
+            found: Any = self.routine(self.operators[trans], b, **self.options)
+        return self.failed(found[0], found[1]) if _stopped(self.routine, found) else found[0]
+
+    def failed(self, x: Any, istop: Any) -> Any:
+        """What there is instead of a derivative."""
+        return unsolved(self.routine, x, f"istop={istop}")
 
 
 class _Adjoint:
@@ -234,7 +250,10 @@ def least_squares(original: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
     start = np.zeros_like(x) if start is None else start
     problem = _Augmented(a, b, damp, start)
     plain = problem.kept(x)
-    solver, operator = _LeastSquares(original, plain, given), Operand(plain)
+    solver: Any = _LeastSquares(original, plain, given)
+    if _stopped(original, found):
+        unsolved(original, x, f"istop={found[1]}")
+    operator = Operand(plain)
     turned = _Adjoint(solver)
     moving = a.active or _core.is_dual(damp)
 

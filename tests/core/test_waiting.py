@@ -159,3 +159,42 @@ def test_what_is_never_asked_for_takes_no_memory():
         assert _core.pool_info()["live"] - before < 4 * X.nbytes
         _core.lanes(y)
         assert _core.pool_info()["live"] - before > N * X.nbytes
+
+
+def test_lanes_that_were_lent_are_not_kept():
+    """A loop of copies and writes, or of rows and writes, takes as much memory as one round of it."""
+    matrix = np.random.default_rng(3).standard_normal((4096, 16))
+    live = []
+
+    def f(p, rounds):
+        u, s = matrix @ p, 0.0
+        for _ in range(rounds):
+            old = u.copy()
+            u[1:-1] = old[1:-1] + 0.1 * (old[2:] - 2 * old[1:-1] + old[:-2])
+            s = s + np.sin(u).sum()
+        live.append(_core.pool_info()["live"])
+        return s
+
+    for rounds in (3, 30):
+        ndual.jacobian(lambda p, rounds=rounds: np.stack([f(p, rounds)]), mode="forward", chunk_size=16)(np.ones(16))
+    assert live[1] <= 1.5 * live[0]
+
+
+def test_parts_of_a_buffer_do_not_wait():
+    """Rows of a table, each made of the one before: a write to one of them copies none of the others."""
+    matrix = np.random.default_rng(3).standard_normal((512, 16))
+    live = []
+
+    def f(p, rows):
+        table = np.zeros((rows, 512))
+        table[0] = matrix @ p
+        for i in range(1, rows):
+            table[i] = np.tanh(table[i - 1])
+        live.append(_core.pool_info()["live"] / rows)
+        return table[-1, :3]
+
+    for rows in (10, 80):
+        found = ndual.jacobian(lambda p, rows=rows: f(p, rows), mode="forward", chunk_size=16)(np.ones(16))
+        want = ndual.jacobian(lambda p, rows=rows: f(p, rows), mode="reverse")(np.ones(16))
+        np.testing.assert_allclose(found, want, rtol=1e-12)
+    assert live[2] <= 2.0 * live[0]

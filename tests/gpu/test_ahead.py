@@ -73,7 +73,7 @@ np.sum(np.cos(x)) | total(np.cos(x)) | np.cos(x).sum() | np.sum(x * y) | (x * y)
 np.sum(np.hypot(x, y[0])) | (2.0, np.sum(x * 3.0)) | same(np.sum(np.cos(x))) | [np.sum(np.cos(x)) for _ in "ab"]
 """
 COMPUTED = """
-total(x)(np.cos(x)) | np.cos(x).sum(0) | np.cos(x).sum | np.cos(x).sum.__name__
+total(x)(np.cos(x)) | np.cos(x).sum(0) | np.cos(x).sum | np.cos(x).sum.__name__ | same(np.cos(x).sum)
 np.cos(x) | np.max(np.cos(x)) | np.cos(x).max() | np.sum(np.cos(x), 0) | np.sum(np.cos(x), axis=0)
 np.cos(x).sum(axis=0) | same(np.cos(x)) | fake_sum(np.cos(x)) | np.sum(same(np.cos(x))) | np.sum([np.cos(x)])
 np.sum((np.cos(x),)[0]) | np.sum(operator.mul(x, y)) | np.sum(functools.reduce(operator.mul, [x, y]))

@@ -126,3 +126,18 @@ def test_plain_matrices_stay_scipys():
     a = sp.lil_array((N, N))
     a[1, 1:3] = [2.0, 3.0]
     np.testing.assert_array_equal(a.toarray()[1], [0, 2, 3, 0, 0])
+
+
+@pytest.mark.parametrize("mode", ["forward", "reverse"])
+def test_cells_keep_the_number_that_was_written(mode):
+    """An array of one cell may change afterwards."""
+
+    def f(p):
+        a = sp.lil_matrix((2, 2))
+        v = p * 1.0
+        a[0, 0] = v[0, ...]
+        v[0] = 0.0
+        return a.sum() ** 2
+
+    value, found = ndual.value_and_grad(f, mode=mode)(np.array([3.0]))
+    assert (value, found.tolist()) == (9.0, [6.0])

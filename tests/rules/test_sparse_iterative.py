@@ -230,3 +230,11 @@ def test_what_changes_later_does_not_count():
 def test_what_is_not_reached_says_so(use, match):
     with pytest.raises(ndual.NdualError, match=match):
         ndual.grad(lambda x: np.sum(use(x)), mode="reverse")(X)
+
+
+@pytest.mark.parametrize("mode", ["forward", "reverse"])
+def test_least_squares_that_stopped_early(mode):
+    """No derivative hangs on a run that ended for the number of its iterations, far from the solution."""
+    a = np.random.default_rng(0).standard_normal((20, 12))
+    with pytest.raises(ndual.UndefinedDerivativeError, match="istop=7"):
+        ndual.grad(lambda b: np.sum(sla.lsqr(a, b, iter_lim=3)[0]), mode=mode)(np.ones(20))
