@@ -65,8 +65,8 @@ cdef class MapEntry(Entry):
         return 0
 
     cdef int in_place(self, int wanted, row_reads* r) except -2:
-        """The operand that the result was written over, if its cotangent is that of the result times a number; -1 if there
-        is none."""
+        """The operand that the result was written over, if its cotangent is that of the result times a number; -1 if
+        there is none."""
         cdef NDualArray out = self.out, t
         cdef int i, same = -1
         for i in range(self.nin):
@@ -139,7 +139,7 @@ cdef class MapEntry(Entry):
         return wanted
 
     cdef int hand_cells(self, Tape tape, row_reads* r, int wanted, int moving) except -1:
-        """The same where cells have to be read, which one operand may get as they are once the others have read them."""
+        """The same where cells have to be read: one operand may get them as they are once the others have read them."""
         cdef NDualArray out = self.out, t
         cdef Buffer buf = out.buf
         cdef const char* w

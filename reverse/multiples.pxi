@@ -1,5 +1,5 @@
-# Shadows that are not spelt out: one number for all cells, a number times the values of an array, or times what the cells
-# hold. An operation whose partial derivative is the same number for every cell hands such a shadow on to its operand by
+# Shadows that are not spelt out: one number for all cells, a number times the values of an array, or times what the
+# cells hold. An operation whose partial derivative is the same number for every cell hands such a shadow on to its operand by
 # a product of two numbers, and a product of arrays makes the values of one factor the shadow of the other. Cells are
 # computed when something reads them, which of long chains of large arrays saves most passes over memory.
 
@@ -16,7 +16,8 @@ cdef extern from *:
     ND_TERMS(float)
     static void nd_terms(char *to, Py_ssize_t nbytes, int item, double base, double f, const char *from, double g,
                          const char *beside) {
-        if (item == 8) nd_terms_double((double *)to, nbytes / 8, base, f, (const double *)from, g, (const double *)beside);
+        if (item == 8) nd_terms_double((double *)to, nbytes / 8, base, f, (const double *)from, g,
+                                       (const double *)beside);
         else nd_terms_float((float *)to, nbytes / 4, (float)base, (float)f, (const float *)from, (float)g,
                             (const float *)beside);
     }
@@ -62,8 +63,8 @@ cdef int spell_out(Buffer buf) except -1:
     if buf.uniform:
         nd_terms(buf.t, buf.vbytes, buf.item, buf.number, 0, NULL, 0, NULL)
     else:
-        nd_terms(buf.t, buf.vbytes, buf.item, -0.0, buf.number, buf.t if buf.towner is None else cells_below(buf.towner),
-                 0, NULL)
+        nd_terms(buf.t, buf.vbytes, buf.item, -0.0, buf.number,
+                 buf.t if buf.towner is None else cells_below(buf.towner), 0, NULL)
     buf.uniform = buf.multiple = False
     buf.towner = None
     return 0
@@ -79,7 +80,8 @@ cdef bint like_cells(NDualArray x, NDualArray out) noexcept:
     """Whether two arrays have a buffer each, of the same cells in the same order."""
     cdef int i
     if x.buf is out.buf or x.ndim_ != out.ndim_ or x.typenum != out.typenum or x.buf.vbytes != out.buf.vbytes \
-            or not x.flags_ & out.flags_ & NCONTIGUOUS or x.size_ * x.itemsize_ != x.buf.vbytes or x.device_v is not None:
+            or not x.flags_ & out.flags_ & NCONTIGUOUS or x.size_ * x.itemsize_ != x.buf.vbytes \
+            or x.device_v is not None:
         return False
     for i in range(x.ndim_):
         if x.shape_[i] != out.shape_[i]:
@@ -152,8 +154,9 @@ cdef int add_multiple(NDualArray x, Tape tape, double number, object source) exc
 
 cdef bint lendable(NDualArray x, Tape tape, cnp.ndarray g) noexcept:
     """Whether an array that is its own memory may serve as the shadow of x, which has none yet."""
-    return (x.device_v is None and (x.typenum == cnp.NPY_DOUBLE or x.typenum == cnp.NPY_FLOAT) and x.buf.made and x.buf.sweep != tape.sweep and x.buf.vbytes >= HANDED and one_to_one(x)
-            and x.flags_ & NCONTIGUOUS and cnp.PyArray_CHKFLAGS(g, cnp.NPY_ARRAY_OWNDATA) and values_like(g, x))
+    return (x.device_v is None and (x.typenum == cnp.NPY_DOUBLE or x.typenum == cnp.NPY_FLOAT) and x.buf.made
+            and x.buf.sweep != tape.sweep and x.buf.vbytes >= HANDED and one_to_one(x) and x.flags_ & NCONTIGUOUS
+            and cnp.PyArray_CHKFLAGS(g, cnp.NPY_ARRAY_OWNDATA) and values_like(g, x))
 
 
 cdef void move_shadow(Buffer buf, Buffer to, double number, int item) noexcept:

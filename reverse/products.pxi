@@ -1,5 +1,5 @@
-# Matrix products of real host arrays with one or two axes: the cotangents of the factors by the loop that NumPy's matmul
-# runs, written straight into their shadows. The rule in rules/products.py says what a product means: what is not finite
+# Matrix products of real host arrays with one or two axes: the cotangents of the factors by the loop that NumPy's
+# matmul runs, written straight into their shadows. The rule in rules/products.py says what a product means: what is not finite
 # goes there, and what does not lie in one piece.
 
 cdef struct matrix:
@@ -86,7 +86,8 @@ cdef class ProductEntry(Entry):
             if not in_rows(&t, to.itemsize_):
                 return False
         cells = shadow(to, tape, &first)
-        finite = product_of(to.typenum, a.rows, a.columns, b.columns, a.at, a.strides, b.at, b.strides, cells, not first)
+        finite = product_of(to.typenum, a.rows, a.columns, b.columns, a.at, a.strides, b.at, b.strides, cells,
+                            not first)
         if first and not finite:
             memset(cells, 0, to.size_ * to.itemsize_)
         return finite

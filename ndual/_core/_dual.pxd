@@ -106,7 +106,7 @@ cdef class Buffer:
     cdef int item          # bytes of that number
     cdef double number     # of a shadow that is uniform or a multiple: one number for all cells, or times others
     cdef bint made         # by an entry of the tape, which is the last one in a sweep to read the shadow
-    cdef bint multiple     # the cells of a shadow are `number` times those that `towner` holds, or times what is in them
+    cdef bint multiple     # the cells of a shadow are `number` times those that `towner` holds, or times themselves
     cdef bint scaled       # lanes are those at t, `step` bytes apart and held by `towner`, times `factor` cell by cell
     cdef bint lent         # others wait for these lanes (`scaled`): a write copies them
     cdef char* factor

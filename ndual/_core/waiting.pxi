@@ -48,8 +48,10 @@ cdef inline bint covers_factors(NDualArray x) noexcept:
 
 
 cdef inline bint may_wait(NDualArray x, Py_ssize_t lo, Py_ssize_t hi) noexcept:
-    """Whether the lanes lo..hi of a contiguous array are worth it. Of a part of a buffer they never are: the whole of it
-    would be lent, and copied by a write to any other part."""
+    """Whether the lanes lo..hi of a contiguous array are worth it.
+
+    Of a part of a buffer they never are: the whole of it would be lent, and copied by a write to any other part.
+    """
     return (hi - lo >= WAITING_LANES and (hi - lo) * x.size_ * x.itemsize_ >= WAITING_BYTES and nd_tls.tape == NULL
             and not nd_tls.debug and covers_factors(x))
 
