@@ -1,7 +1,7 @@
 # Shadows that are not spelt out: one number for all cells, a number times the values of an array, or times what the
-# cells hold. An operation whose partial derivative is the same number for every cell hands such a shadow on to its operand by
-# a product of two numbers, and a product of arrays makes the values of one factor the shadow of the other. Cells are
-# computed when something reads them, which of long chains of large arrays saves most passes over memory.
+# cells hold. An operation whose partial derivative is the same number for every cell hands such a shadow on to its
+# operand by a product of two numbers, and a product of arrays makes the values of one factor the shadow of the other.
+# Cells are computed when something reads them, which of long chains of large arrays saves most passes over memory.
 
 cdef extern from *:
     """

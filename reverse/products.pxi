@@ -1,6 +1,6 @@
 # Matrix products of real host arrays with one or two axes: the cotangents of the factors by the loop that NumPy's
-# matmul runs, written straight into their shadows. The rule in rules/products.py says what a product means: what is not finite
-# goes there, and what does not lie in one piece.
+# matmul runs, written straight into their shadows. The rule in rules/products.py says what a product means: what is
+# not finite goes there, and what does not lie in one piece.
 
 cdef struct matrix:
     char* at
