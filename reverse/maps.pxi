@@ -145,7 +145,7 @@ cdef class MapEntry(Entry):
         cdef const char* w
         cdef double found, number = buf.number if buf.multiple else 1.0
         cdef int i, others = wanted if moving < 0 else wanted & ~(1 << moving)
-        w = (buf.t if not buf.multiple or buf.towner is None else cells_below(buf.towner)) + out.voff
+        w = cells_behind(buf) + out.voff
         for i in range(self.nin):
             t = self.target(i) if others >> i & 1 else None
             if t is None or t.size_ != 1 or out.typenum != cnp.NPY_DOUBLE:
@@ -267,7 +267,7 @@ cdef class MapEntry(Entry):
         for i in range(self.nin):
             r.xs[i] = r.strides[i]
             r.x[i] = NULL
-            obj = self.s0 if i == 0 else self.s1 if i == 1 else self.s2
+            obj = self.kept(i)
             if type(obj) is NDualArray:
                 x = <NDualArray>obj
                 r.x[i] = x.buf.v + x.voff

@@ -50,6 +50,11 @@ cdef inline char* cells_below(object source) noexcept:
     return cnp.PyArray_BYTES(<cnp.ndarray>source)
 
 
+cdef inline char* cells_behind(Buffer buf) noexcept:
+    """The cells that a shadow is a multiple of, or its own."""
+    return cells_below(buf.towner) if buf.multiple and buf.towner is not None else buf.t
+
+
 cdef inline int have_cells(Buffer buf) except -1:
     if buf.lanes == NULL:
         buf.lanes = pooled(buf.vbytes, &buf.lanes_class)
@@ -63,8 +68,7 @@ cdef int spell_out(Buffer buf) except -1:
     if buf.uniform:
         nd_terms(buf.t, buf.vbytes, buf.item, buf.number, 0, NULL, 0, NULL)
     else:
-        nd_terms(buf.t, buf.vbytes, buf.item, -0.0, buf.number,
-                 buf.t if buf.towner is None else cells_below(buf.towner), 0, NULL)
+        nd_terms(buf.t, buf.vbytes, buf.item, -0.0, buf.number, cells_behind(buf), 0, NULL)
     buf.uniform = buf.multiple = False
     buf.towner = None
     return 0
@@ -76,41 +80,37 @@ cdef inline void let_go(Buffer buf) noexcept:
     buf.towner = None
 
 
-cdef bint like_cells(NDualArray x, NDualArray out) noexcept:
-    """Whether two arrays have a buffer each, of the same cells in the same order."""
+cdef bint alike(int ndim, int typenum, const Py_ssize_t* shape, NDualArray out) noexcept:
+    """Whether an array of this type and shape that lies in one piece has its cells as `out` has, if that does."""
     cdef int i
-    if x.buf is out.buf or x.ndim_ != out.ndim_ or x.typenum != out.typenum or x.buf.vbytes != out.buf.vbytes \
-            or not x.flags_ & out.flags_ & NCONTIGUOUS or x.size_ * x.itemsize_ != x.buf.vbytes \
-            or x.device_v is not None:
+    if ndim != out.ndim_ or typenum != out.typenum:
         return False
-    for i in range(x.ndim_):
-        if x.shape_[i] != out.shape_[i]:
+    for i in range(ndim):
+        if shape[i] != out.shape_[i]:
             return False
     return True
+
+
+cdef inline bint like_cells(NDualArray x, NDualArray out) noexcept:
+    """Whether two arrays have a buffer each, of the same cells in the same order."""
+    return (x.buf is not out.buf and x.buf.vbytes == out.buf.vbytes and x.size_ * x.itemsize_ == x.buf.vbytes
+            and x.flags_ & out.flags_ & NCONTIGUOUS and x.device_v is None
+            and alike(x.ndim_, x.typenum, x.shape_, out))
 
 
 cdef bint values_like(object obj, NDualArray out) noexcept:
     """Whether an array that an entry keeps has its values cell by cell as the shadow of `out` has its."""
     cdef NDualArray x
     cdef cnp.ndarray a
-    cdef int i
     if type(obj) is NDualArray:
         x = <NDualArray>obj
-        if x.ndim_ != out.ndim_ or x.typenum != out.typenum or not x.flags_ & NCONTIGUOUS or x.device_v is not None:
-            return False
-        for i in range(x.ndim_):
-            if x.shape_[i] != out.shape_[i]:
-                return False
-        return True
+        return (x.flags_ & NCONTIGUOUS and x.device_v is None
+                and alike(x.ndim_, x.typenum, x.shape_, out))
     if type(obj) is not np_ndarray:
         return False
     a = <cnp.ndarray>obj
-    if cnp.PyArray_NDIM(a) != out.ndim_ or cnp.PyArray_TYPE(a) != out.typenum or not cnp.PyArray_IS_C_CONTIGUOUS(a):
-        return False
-    for i in range(out.ndim_):
-        if cnp.PyArray_DIM(a, i) != out.shape_[i]:
-            return False
-    return True
+    return cnp.PyArray_IS_C_CONTIGUOUS(a) and alike(
+        cnp.PyArray_NDIM(a), cnp.PyArray_TYPE(a), <const Py_ssize_t*>cnp.PyArray_DIMS(a), out)
 
 
 cdef bint handy(double number, int item) noexcept:
@@ -143,8 +143,7 @@ cdef int add_multiple(NDualArray x, Tape tape, double number, object source) exc
         if buf.uniform:
             nd_terms(buf.t, buf.vbytes, buf.item, buf.number, number, below, 0, NULL)
         elif buf.multiple:
-            nd_terms(buf.t, buf.vbytes, buf.item, -0.0, buf.number,
-                     buf.t if buf.towner is None else cells_below(buf.towner), number, below)
+            nd_terms(buf.t, buf.vbytes, buf.item, -0.0, buf.number, cells_behind(buf), number, below)
         else:
             nd_terms(buf.t, buf.vbytes, x.itemsize_, -0.0, 1.0, buf.t, number, below)
         buf.uniform = buf.multiple = False

@@ -36,7 +36,7 @@ cdef int push_all(Tape tape, list leaves, list tangents) except -1:
         elif node.a == ND_NODE_STORE:
             buf = <Buffer>tape.buffers[node.b]
             w = t[node.from_] if node.from_ >= 0 else 0
-            if w != 0 or (buf.sweep == tape.sweep):
+            if w != 0 or buf.sweep == tape.sweep:
                 (<double*>(cells_of(buf, tape, True) + node.at))[0] = w
         else:
             push(<Entry>tape.entries[node.b], tape)
@@ -100,7 +100,7 @@ cdef int push_row(MapEntry entry, Tape tape) except -1:
     cdef int i, k, ndim = out.ndim_
     entry.reads(&r)
     for i in range(entry.nin):
-        t = entry.t0 if i == 0 else entry.t1 if i == 1 else entry.t2
+        t = entry.target(i)
         if t is None or absent(t, tape) or out.size_ == 0:
             continue
         if found is None:

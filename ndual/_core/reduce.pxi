@@ -10,6 +10,7 @@ cdef object sum_all(NDualArray x):
     cdef double* sums
     cdef NDual1 d
     cdef NDualArray r = None
+    cdef cnp.ndarray found
     cdef object s
     check_array(x)
     if type(x.device_v) is Ahead:
@@ -24,12 +25,12 @@ cdef object sum_all(NDualArray x):
         return device_sum(x)
     if x.typenum != cnp.NPY_DOUBLE or loop.fn == NULL or x.device_v is not None or (nd_tls.debug and not inert(x)):
         return dispatch(np.sum, (x,), {"axis": None})
+    if nd_tls.tape != NULL and nd_tls.scalar == NULL and not inert(x):
+        return dispatch(np.sum, (x,), {"axis": None})
     whole = total(loop, vptr(x), x.size_) if x.flags_ & NCONTIGUOUS else np_reduce(values(x), None)
     if inert(x):
         return nd_float64(whole)
     if nd_tls.tape != NULL:
-        if nd_tls.scalar == NULL:
-            return dispatch(np.sum, (x,), {"axis": None})
         return number_at(whole, recorder().summed(x))
     if not x.buf.scaled or not covers_factors(x):
         dense(x)
@@ -51,9 +52,12 @@ cdef object sum_all(NDualArray x):
         if weighted_sums(x, sums):
             return s if r is None else r
         dense(x)
-    for k in range(hi - lo):
-        sums[k] = total(loop, lane_ptr(x, lo + k), x.size_) if x.flags_ & NCONTIGUOUS \
-            else np_reduce(lane_range(x, lo + k, lo + k + 1)[0], None)
+    if x.flags_ & NCONTIGUOUS:
+        for k in range(hi - lo):
+            sums[k] = total(loop, lane_ptr(x, lo + k), x.size_)
+    elif hi > lo:
+        found = np_reduce(lane_range(x, lo, hi), tuple(range(1, x.ndim_ + 1)))
+        memcpy(sums, cnp.PyArray_DATA(found), 8 * (hi - lo))
     return s if r is None else r
 
 

@@ -202,6 +202,7 @@ class _LeastSquares:
 
     def __init__(self, routine: Any, operator: Any, options: dict[str, Any]) -> None:
         self.routine, self.operators = routine, {"N": operator, "H": operator.H}
+        self.lost = False  # the user's own run did not converge
         dropped = ("A", "b", "damp", "show", "calc_var", "x0")
         self.options = {key: value for key, value in options.items() if key not in dropped}
 
@@ -213,11 +214,9 @@ class _LeastSquares:
             return np.conj(self.solve(np.conj(b), "H" if trans == "T" else "N"))
         with _core.Pause():
             found: Any = self.routine(self.operators[trans], b, **self.options)
-        return self.failed(found[0], found[1]) if _stopped(self.routine, found) else found[0]
-
-    def failed(self, x: Any, istop: Any) -> Any:
-        """What there is instead of a derivative."""
-        return unsolved(self.routine, x, f"istop={istop}")
+        if self.lost or _stopped(self.routine, found):
+            return unsolved(self.routine, found[0], "istop=7")
+        return found[0]
 
 
 class _Adjoint:
@@ -240,6 +239,8 @@ def least_squares(original: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
     if is_quiet(given["A"], given["b"], given["damp"], given["x0"]):
         return original(*_core.constants(args, True), **_core.constants(kwargs, True))
     a, b, damp = Operand(given["A"]), dense(given["b"]), given["damp"]
+    if original.__name__ == "lsqr" and _core.bottom(damp) < 0:  # which damps by positive numbers alone
+        damp = 0.0
     start = dense(given["x0"]) if given["x0"] is not None else None
     given |= {"b": _core.bottom(b), "damp": float(_core.bottom(damp))}
     given |= {"x0": None if start is None else _core.bottom(start)}
@@ -250,10 +251,7 @@ def least_squares(original: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
     start = np.zeros_like(x) if start is None else start
     problem = _Augmented(a, b, damp, start)
     plain = problem.kept(x)
-    solver: Any = _LeastSquares(original, plain, given)
-    if _stopped(original, found):
-        unsolved(original, x, f"istop={found[1]}")
-    operator = Operand(plain)
+    solver, operator = _LeastSquares(original, plain, given), Operand(plain)
     turned = _Adjoint(solver)
     moving = a.active or _core.is_dual(damp)
 
@@ -272,6 +270,7 @@ def least_squares(original: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
         return better, q + backed(still(better - start - problem.adjoint_times(q)), turned)
 
     q = turned.solve(x - _core.bottom(start), "N")
+    solver.lost = _stopped(original, found)
     moved = settled((x, q), improve)[0]
     return _with_norms(original.__name__, found, moved, problem, start)
 

@@ -7,6 +7,11 @@ import numpy as np
 import ndual
 
 H = 1e-3
+N = 5
+BANDS = np.eye(N) * 6 + np.diag(np.ones(N - 1), 1) + np.diag(np.ones(N - 1), -1)
+CELLS = np.nonzero(BANDS)
+X = BANDS[CELLS] + np.random.default_rng(0).normal(size=CELLS[0].size) / 5  # the cells of a matrix of three bands
+Z = X + 0.3j * np.cos(np.arange(X.size))
 
 
 def differences(f, x, t):

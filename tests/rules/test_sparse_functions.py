@@ -6,16 +6,10 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import scipy.sparse.linalg as sla
-from sparse_checks import check
+from sparse_checks import CELLS, N, X, Z, check
 
 import ndual
 
-N = 5
-RNG = np.random.default_rng(0)
-BANDS = np.eye(N) * 6 + np.diag(np.ones(N - 1), 1) + np.diag(np.ones(N - 1), -1)
-CELLS = np.nonzero(BANDS)
-X = BANDS[CELLS] + RNG.normal(size=CELLS[0].size) / 5
-Z = X + 0.3j * np.cos(np.arange(X.size))
 OTHER = sp.csr_array(np.array([[1.0, 0, 2], [0, 3, 0], [4, 0, 5]]))
 
 

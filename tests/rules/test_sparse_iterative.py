@@ -6,16 +6,12 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import scipy.sparse.linalg as sla
-from sparse_checks import check
+from sparse_checks import BANDS, CELLS, N, X, Z, check
 
 import ndual
 
-N = 5
 RNG = np.random.default_rng(0)
-BANDS = np.eye(N) * 6 + np.diag(np.ones(N - 1), 1) + np.diag(np.ones(N - 1), -1)
-CELLS = np.nonzero(BANDS)
-X = BANDS[CELLS] + RNG.normal(size=CELLS[0].size) / 5
-Z = X + 0.3j * np.cos(np.arange(X.size))
+
 B = RNG.normal(size=N)
 TIGHT = {"rtol": 1e-13}
 TALL = sp.csr_array(RNG.normal(size=(7, 4)))
@@ -124,7 +120,9 @@ LEAST = {
     "tall": lambda f, x: f(tall(x), x[:7], **ENDS)[0],
     "wide": lambda f, x: f(wide(x), x[:4], **ENDS)[0],
     "damped": lambda f, x: f(tall(x), x[:7], damp=0.7, **ENDS)[0],
-    "dual damping": lambda f, x: f(wide(x), x[:4], damp=x[3], **ENDS)[0],
+    "dual damping": lambda f, x: f(wide(x), x[:4], damp=np.abs(x[3]), **ENDS)[0],
+    "damping below zero": lambda f, x: f(wide(x), x[:4], damp=-0.5, **ENDS)[0],
+    "dual damping below zero": lambda f, x: f(wide(x), x[:4], damp=x[3] - 3.0, **ENDS)[0],
     "a first guess": lambda f, x: f(wide(x), x[:4], x0=x[3:10], **ENDS)[0],
     "a first guess, damped": lambda f, x: f(wide(x), x[:4], x0=x[3:10], damp=0.5, **ENDS)[0],
     "a constant matrix": lambda f, x: f(TALL, x[:7], **ENDS)[0],
