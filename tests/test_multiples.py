@@ -123,6 +123,13 @@ def test_factors_that_make_up_for_each_other(small, large):
     np.testing.assert_allclose(gy, x, rtol=1e-14)
 
 
+def test_a_factor_that_vanishes_without_the_cells():
+    """1e-150 times 1e-200 is nothing, and 1e-150 where the cells are 1e200."""
+    x, y = np.ones(N), np.full(N, 1e200)
+    found = ndual.grad(lambda x: np.sum(((x * 1e-200) * y) * 1e-150), mode="reverse")(x)
+    np.testing.assert_allclose(found, np.full(N, 1e-150), rtol=1e-14)
+
+
 def test_zeros_annihilate():
     """A cell without cotangent stays so, whatever its factor: 0 times infinity is 0."""
     x, y, _ = arrays()
@@ -333,13 +340,37 @@ def test_other_types_are_not_handed_on(dtype):
     np.testing.assert_allclose(found, 10 * a, rtol={2: 4e-3, 8: 1e-6, 16: 1e-14}[a.itemsize])
 
 
+def test_parts_of_a_shadow_that_is_a_multiple():
+    """A number that was added to one part gets the cotangents of that part."""
+    w = np.cos(np.arange(9.0))
+
+    def f(a):
+        v = np.zeros(9)
+        v[4:] += a
+        return np.sum(v * w * 2.0)
+
+    assert ndual.grad(f, mode="reverse")(np.array([0.5])).tolist() == pytest.approx([2.0 * w[4:].sum()])
+    assert ndual.grad(f, mode="reverse")(0.5) == pytest.approx(2.0 * w[4:].sum())
+
+
+@pytest.mark.parametrize("c", [1e-154, 1e-158, 1e-160])
+def test_small_sums_with_factors(c):
+    """Products of cells that are denormal, and are not with the factor."""
+    cells = np.full(200, c)
+    found = ndual.grad(lambda x: np.sum(weights(cells) * ((x * cells) * 1e18 * cells)), mode="reverse")(1.0)
+    want = 1e18 * c * np.sum(weights(cells)) * c
+    assert found == pytest.approx(want, rel=1e-10, abs=0)
+
+
 def test_small_sums_with_large_factors():
     """A sum of products that vanish without the factor is not taken apart."""
     c = np.full(200, 1e-160)
     found = ndual.grad(lambda x: np.sum(((x * c) * 1e80) * c), mode="reverse")(1.0)
-    assert found == pytest.approx(2e-238, rel=1e-14)
+    assert found == pytest.approx(2e-238, rel=1e-14, abs=0)
     c = np.full(200, 1e-200)
-    assert ndual.grad(lambda x: np.sum(((x * c) * 1e99) * c), mode="reverse")(1.0) == pytest.approx(2e-299, rel=1e-14)
+    assert ndual.grad(lambda x: np.sum(((x * c) * 1e99) * c), mode="reverse")(1.0) == pytest.approx(
+        2e-299, rel=1e-14, abs=0
+    )
 
 
 @pytest.mark.parametrize("n", [64, 3000])
