@@ -64,6 +64,19 @@ cdef class MapEntry(Entry):
             let_go(out.buf)
         return 0
 
+    cdef int name_multiple(self) except -1:
+        """Have a product with a number be known as a multiple of the other operand."""
+        cdef NDualArray out = self.out
+        cdef row_reads r
+        cdef int i = 0 if self.t1 is None else 1
+        if out.buf.vbytes < HANDED or self.t2 is not None or (i and self.t0 is not None) or (
+                self.row is not MULTIPLY and self.row is not NEGATIVE and (self.row is not DIVIDE or i)):
+            return 0
+        if self.row.nin == 2 and not isinstance(self.s0 if i else self.s1, (float, int)):
+            return 0
+        self.reads(&r)
+        return name_multiple(self.target(i), out, self.partial(i, &r, 1.0))
+
     cdef int in_place(self, int wanted, row_reads* r) except -2:
         """The operand that the result was written over, if its cotangent is that of the result times a number; -1 if
         there is none."""

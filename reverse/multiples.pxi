@@ -118,6 +118,38 @@ cdef bint handy(double number, int item) noexcept:
     return 1e-20 < abs(number) < 1e20 if item == 8 else 1e-12 < abs(number) < 1e12
 
 
+cdef Py_ssize_t names = 0
+
+
+cdef int name_multiple(NDualArray x, NDualArray out, double ratio) except -1:
+    """Note that the values of an array are a number times those of another, as long as neither is written to."""
+    global names
+    if not like_cells(x, out) or not handy(ratio, out.itemsize_):
+        return 0
+    if x.buf.root == 0 and x.buf.name == 0:
+        names += 1
+        x.buf.name = names
+    out.buf.root = x.buf.root if x.buf.root else x.buf.name
+    out.buf.ratio = ratio * x.buf.ratio if x.buf.root else ratio
+    return 0
+
+
+cdef bint one_root(object a, object b, double* ratio_a, double* ratio_b) noexcept:
+    """Whether the values of two arrays of one shape are known to be numbers times the same."""
+    cdef Buffer s, t
+    ratio_a[0] = ratio_b[0] = 1
+    if a is b:
+        return True
+    if type(a) is not NDualArray or type(b) is not NDualArray or (<NDualArray>a).voff != (<NDualArray>b).voff:
+        return False
+    s, t = (<NDualArray>a).buf, (<NDualArray>b).buf
+    if s.root:
+        ratio_a[0] = s.ratio
+    if t.root:
+        ratio_b[0] = t.ratio
+    return s is t or (s.root + t.root > 0 and (s.root if s.root else s.name) == (t.root if t.root else t.name))
+
+
 cdef int add_multiple(NDualArray x, Tape tape, double number, object source) except -1:
     """Add a number times the values of an array, which has its cells as x has, to the shadow of x.
 
@@ -126,6 +158,10 @@ cdef int add_multiple(NDualArray x, Tape tape, double number, object source) exc
     """
     cdef Buffer buf = x.buf
     cdef char* below = cells_below(source)
+    cdef double mine = 1, theirs = 1, both = 0
+    if buf.sweep == tape.sweep and buf.multiple and buf.towner is not None \
+            and one_root(buf.towner, source, &mine, &theirs):
+        both = (buf.number * mine + number * theirs) / (1 if theirs == 1 else mine)
     if buf.sweep != tape.sweep:
         buf.sweep = tape.sweep
         buf.uniform = False
@@ -136,8 +172,10 @@ cdef int add_multiple(NDualArray x, Tape tape, double number, object source) exc
         if not buf.made:
             have_cells(buf)
             nd_terms(buf.t, buf.vbytes, buf.item, -0.0, number, below, 0, NULL)
-    elif buf.multiple and buf.towner is source and handy(buf.number + number, x.itemsize_):
-        buf.number += number
+    elif handy(both, x.itemsize_):
+        buf.number = both
+        if theirs == 1:
+            buf.towner = source
     else:
         have_cells(buf)
         if buf.uniform:

@@ -87,6 +87,8 @@ cdef class Recording(Keeper):
         if e.s3 is not None:
             e.s3 = out
             self.watch(out, len(self.entries) - 1, 3)
+        if e.fresh:
+            e.name_multiple()
         return self.note_entry()
 
     cdef int formed(self, Row row, object storage, list operands, object dtype, NDualArray out) except -1:

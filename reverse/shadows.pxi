@@ -89,6 +89,7 @@ cdef int add_lower(NDualArray x, Tape tape, object g) except -1:
 cdef Row ADD = row_named("add")
 cdef Row MULTIPLY = row_named("multiply")
 cdef Row NEGATIVE = row_named("negative")
+cdef Row DIVIDE = row_named("divide")
 cdef Row SQUARE = row_named("square")
 
 

@@ -383,3 +383,99 @@ def test_products_added_to_what_is_not_finite(n):
         want = a.sum(0) + 0.5 / np.sqrt(x)
     assert found[0] == np.inf
     np.testing.assert_allclose(found[1:], want[1:], rtol=1e-14)
+
+
+def halves(z):
+    return np.sum((0.5 * z) * z)
+
+
+def halves_with_a_write_between(z):
+    h = 0.5 * z
+    z += 1.0
+    return np.sum(h * z)
+
+
+def halves_with_a_cell_written(z):
+    h = 0.5 * z
+    z[3] = 2.0
+    return np.sum(h * z)
+
+
+def halves_written_to(z):
+    h = 0.5 * z
+    h += 1.0
+    return np.sum(h * z)
+
+
+def halves_with_a_cell_of_their_own(z):
+    h = 0.5 * z
+    h[3] = z[5]
+    return np.sum(h * z)
+
+
+def halves_of_shifted_views(z):
+    h = 0.5 * z
+    return np.sum(h[5:] * z[:-5])
+
+
+def halves_shifted_beside_another(z):
+    h, p = 0.5 * z, np.cos(z[5:])
+    return np.sum(p * h[5:]) + np.sum(p * z[:-5])
+
+
+def halves_beside_another(z):
+    h, p = 0.5 * z, np.cos(z[5:])
+    return np.sum(p * h[5:]) + 3.0 * np.sum(p * z[5:])
+
+
+def halves_of_equal_views(z):
+    h = 0.5 * z
+    return np.sum(h[5:] * z[5:])
+
+
+def halves_overwritten_later(z):
+    h = 0.5 * z
+    w = h * z
+    z *= 0.0
+    h -= 7.0
+    return np.sum(w)
+
+
+def halves_of_halves(z):
+    h = -(z / 4.0)
+    k = h * 6
+    return np.sum(k * h) + np.sum(h * z) * 2.0 + np.sum(z * k)
+
+
+def halves_that_become_others(z):
+    h = 0.5 * z
+    z *= 3.0
+    k = 0.5 * z
+    return np.sum(h * k) + np.sum(h * z) + np.sum(k * z)
+
+
+def halves_of_a_reshaped_array(z):
+    h = 0.5 * z
+    return np.sum(h.reshape(2, -1) * z.reshape(-1, 2).T)
+
+
+@pytest.mark.parametrize("n", [64, 400, 5000])
+@pytest.mark.parametrize("f", [f for name, f in list(globals().items()) if name.startswith("halves")])
+def test_arrays_that_are_multiples_of_each_other(f, n):
+    """Against forward mode, where nothing is handed on."""
+    rng = np.random.default_rng(n)
+    x, v = rng.standard_normal(n), rng.standard_normal(n)
+
+    def of_made(x):
+        return f(np.sin(x))
+
+    value, slope = ndual.jvp(of_made, (x,), (v,))
+    same, found = ndual.value_and_grad(of_made, mode="reverse")(x)
+    assert same == pytest.approx(value, rel=1e-13)
+    assert found @ v == pytest.approx(slope, rel=1e-12)
+
+
+def test_the_gradient_of_halves():
+    x = np.linspace(0.1, 1.0, 500)
+    found = ndual.grad(lambda x: halves(np.exp(x)), mode="reverse")(x)
+    np.testing.assert_allclose(found, np.exp(2 * x), rtol=1e-14)

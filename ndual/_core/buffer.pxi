@@ -30,6 +30,7 @@ cdef Buffer empty_buffer(Level level):
     buffer.uniform = False
     buffer.multiple = False
     buffer.made = False
+    buffer.name = buffer.root = 0
     buffer.scaled = False
     buffer.lent = False
     buffer.traced = False
@@ -204,6 +205,7 @@ cdef int make_writable(Buffer buffer, Py_ssize_t lane, Py_ssize_t lo, Py_ssize_t
     cdef int size_class
     cdef Py_ssize_t old = buffer.hi - buffer.lo, step
     buffer.blank = False
+    buffer.name = buffer.root = 0
     if buffer.uniform or buffer.scaled:
         spread(buffer, lane)
     if lo >= hi:

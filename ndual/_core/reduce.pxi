@@ -6,15 +6,13 @@ cdef object sum_all(NDualArray x):
     cdef nd_loop loop = ROW_ADD.loops[dtype]
     cdef Py_ssize_t k, lo, hi
     cdef double whole
-    cdef double* value
     cdef double* sums
-    cdef NDual1 d
-    cdef NDualArray r = None
+    cdef NDualArray r
     cdef cnp.ndarray found
     cdef object s
     check_array(x)
     if type(x.device_v) is Ahead:
-        return device_sum_ahead(x)
+        return sum_ahead(x)
     if recorded_below(x) and traced(x) and x.typenum == cnp.NPY_DOUBLE:
         below = peeled(<NDualArray>x.device_v)
         r = untraced(sum_all(<NDualArray>below) if type(below) is NDualArray else np_sum(below), x.buf.level)
@@ -35,22 +33,10 @@ cdef object sum_all(NDualArray x):
     if not x.buf.scaled or not covers_factors(x):
         dense(x)
     window(x, &lo, &hi)
-    if nd_tls.scalar == NULL:
-        r = new_window(x.buf.level, x.typenum, 0, NULL, lo, hi)
-        r.flags_ |= NSCALAR
-        value = <double*>r.buf.v
-        sums = <double*>r.buf.t
-    else:
-        s = new_scalar()
-        d = <NDual1>s
-        value = &d.v
-        sums = d.p + lo
-        if hi - lo != x.buf.level.width:
-            memset(d.p, 0, 8 * x.buf.level.width)
-    value[0] = whole
+    s = new_sum(x.buf.level, whole, lo, hi, &sums)
     if x.buf.scaled:
         if weighted_sums(x, sums):
-            return s if r is None else r
+            return s
         dense(x)
     if x.flags_ & NCONTIGUOUS:
         for k in range(hi - lo):
@@ -58,7 +44,27 @@ cdef object sum_all(NDualArray x):
     elif hi > lo:
         found = np_reduce(lane_range(x, lo, hi), tuple(range(1, x.ndim_ + 1)))
         memcpy(sums, cnp.PyArray_DATA(found), 8 * (hi - lo))
-    return s if r is None else r
+    return s
+
+
+cdef object new_sum(Level level, double value, Py_ssize_t lo, Py_ssize_t hi, double** sums):
+    """A dual number in double precision; where its lanes lo..hi go, all others being zero."""
+    cdef NDual1 d
+    cdef NDualArray r
+    cdef object s
+    if nd_tls.scalar == NULL:
+        r = new_window(level, cnp.NPY_DOUBLE, 0, NULL, lo, hi)
+        r.flags_ |= NSCALAR
+        (<double*>r.buf.v)[0] = value
+        sums[0] = <double*>r.buf.t
+        return r
+    s = new_scalar()
+    d = <NDual1>s
+    d.v = value
+    sums[0] = d.p + lo
+    if hi - lo != level.width:
+        memset(d.p, 0, 8 * level.width)
+    return s
 
 
 cdef inline double total(nd_loop loop, char* x, intptr_t n) noexcept:

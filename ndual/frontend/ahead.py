@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import dis
 import functools
+import sys
 import types
 import weakref
 from collections.abc import Callable
@@ -18,24 +19,31 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ndual import _core
 from ndual.frontend._gate import Gate
 from ndual.rules import registry
 
-__all__ = ["summed_next"]
+__all__ = ["summed_here", "summed_next", "total_here"]
 
 OPERATORS = {"+": ("add",), "-": ("subtract",), "*": ("multiply",), "/": ("divide",), "**": ("power", "square", "sqrt")}
+LARGE = 1e300  # a bound of sums below which nothing in them overflows
 FILLERS = ("CACHE", "EXTENDED_ARG", "NOP", "PRECALL")
 
 
 class Step(NamedTuple):
-    """An operation whose result is summed: its rows, or the path of its ufunc; the path of the sum, () for a method."""
+    """An operation whose result is summed: its rows, or the path of what is called; that of the sum, () for a method."""
 
     rows: tuple[str, ...]
-    ufunc: tuple[str, ...]
+    called: tuple[str, ...]
     total: tuple[str, ...]
 
 
 _steps: dict[int, tuple[Any, dict[int, Step | None]]] = {}
+
+
+def summed_here(row: Any) -> bool:
+    """Whether the code that runs is at a row of the table, on the host, whose result it hands to the sum next."""
+    return summed_next(sys._getframe(1), row, registry.lookup, np.sum)
 
 
 def summed_next(frame: types.FrameType, row: Any, ufunc_of: Callable[[str], Any], total: Any) -> bool:
@@ -52,24 +60,60 @@ def summed_next(frame: types.FrameType, row: Any, ufunc_of: Callable[[str], Any]
     total : callable
         The library's function for the sum; where a gate stands in for it, it is one of the array.
     """
-    code, at = frame.f_code, frame.f_lasti
-    known = _known(code)
-    if at not in known:
-        known[at] = _step(code, at)
-    step = known[at]
+    step = _at(frame)
     if step is None:
         return False
-    if step.ufunc:
-        function = _found(frame, step.ufunc)
-        function = function.original if type(function) is Gate else function
+    if step.called:
+        function = _function(frame, step.called)
         if function is None or not any(function is f for f in _functions(row.serves, ufunc_of)):
             return False
     elif row.name not in step.rows:
         return False
+    return _sums(frame, step, total)
+
+
+def total_here(frame: types.FrameType, rule: Any, function: Any, args: tuple[Any, ...]) -> Any:
+    """What stands for the result of a function that a frame calls by its name and hands to the sum of all cells next.
+
+    None where the result is computed: also where `rule` may not have its sum without it, since a cell of it overflows or
+    is not finite, and where rounding is to be NumPy's.
+    """
+    step = _at(frame)
+    if step is None or not step.called or _function(frame, step.called) is not function:
+        return None
+    if not _sums(frame, step, np.sum) or any(_core.set_flags()):
+        return None
+    bound = 1.0
+    for x in map(_core.primal, args):
+        if type(x) is not np.ndarray or x.dtype != np.float64 or x.size == 0:
+            return None
+        bound *= float(np.max(np.abs(x))) * x.size
+    if not bound < LARGE:
+        return None
+    return _core.sum_found(rule.total(_core.namespace(next(filter(_core.is_dual, args))), *args))
+
+
+def _at(frame: types.FrameType) -> Step | None:
+    """The operation that a frame is at."""
+    code, at = frame.f_code, frame.f_lasti
+    known = _known(code)
+    if at not in known:
+        known[at] = _step(code, at)
+    return known[at]
+
+
+def _sums(frame: types.FrameType, step: Step, total: Any) -> bool:
+    """Whether what the result of an operation is handed to is the sum."""
     if not step.total:
         return True
-    function = _found(frame, step.total)
-    return function is np.sum or (type(function) is Gate and function.original in (np.sum, total))
+    found = _found(frame, step.total)
+    return found is np.sum or (type(found) is Gate and found.original in (np.sum, total))
+
+
+def _function(frame: types.FrameType, path: tuple[str, ...]) -> Any:
+    """The function itself that a path of names stands for, or that a gate stands in for."""
+    found = _found(frame, path)
+    return found.original if type(found) is Gate else found
 
 
 def _known(code: types.CodeType) -> dict[int, Step | None]:
@@ -107,7 +151,7 @@ def _step(code: types.CodeType, at: int) -> Step | None:
         return None
     first = _begin(steps, k)
     rows: tuple[str, ...] = ()
-    ufunc: tuple[str, ...] = ()
+    path: tuple[str, ...] = ()
     here, after = steps[k], steps[k + 1]
     if first is None:
         return None
@@ -116,16 +160,16 @@ def _step(code: types.CodeType, at: int) -> Step | None:
     elif here.opname == "UNARY_NEGATIVE":
         rows = ("negative",)
     elif here.opname == "CALL" and steps[k - 1].opname != "KW_NAMES":
-        ufunc = _path(steps, first)[0]
-    if not rows and not ufunc:
+        path = _path(steps, first)[0]
+    if not rows and not path:
         return None
     if after.opname == "CALL":
         outer = _begin(steps, k + 1)
-        path, end = _path(steps, outer) if outer is not None else ((), 0)
-        return Step(rows, ufunc, path) if path and end == first else None
+        total, end = _path(steps, outer) if outer is not None else ((), 0)
+        return Step(rows, path, total) if total and end == first else None
     called = steps[k + 2] if k + 2 < len(steps) else None
     if after.opname in ("LOAD_ATTR", "LOAD_METHOD") and after.argval == "sum":
-        return Step(rows, ufunc, ()) if called is not None and (called.opname, called.arg) == ("CALL", 0) else None
+        return Step(rows, path, ()) if called is not None and (called.opname, called.arg) == ("CALL", 0) else None
     return None
 
 

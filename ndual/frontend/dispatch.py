@@ -20,7 +20,7 @@ from ndual._core import forward
 from ndual._core._dual import set_variables
 from ndual._core.lapack import solve_and_keep
 from ndual.errors import NoRuleError
-from ndual.frontend import _methods, creation, foreign, interpolants, routines, solvers
+from ndual.frontend import _methods, ahead, creation, foreign, interpolants, routines, solvers
 from ndual.rules import elementwise, refused, registry
 
 JOINS = (np.concatenate, np.stack)  # themselves: stand-ins have the names while a derivative is taken
@@ -228,6 +228,10 @@ def dispatch(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
     if isinstance(rule, registry.Rule):
         if type(function) is tuple:  # a ufunc and the name of its method
             function = getattr(*function)
+        if not kwargs and getattr(rule, "total", None) is not None:
+            found = ahead.total_here(sys._getframe(1), rule, function, args)
+            if found is not None:
+                return found
         return forward.apply(rule, function, args, kwargs)
     return rule(*args, **kwargs)
 
@@ -346,6 +350,7 @@ def install() -> None:
     importlib.import_module("ndual.rules")
     fill()
     _core.set_dispatcher(dispatch)
+    _core.set_summed_next(ahead.summed_here)
     _methods.install(with_lists)
     set_variables()
     registry.on_undefined(_core.note_undefined)

@@ -343,13 +343,19 @@ def correlate(xp: Any, a: Any, v: Any, lane_a: bool, lane_b: bool, mode: Any = "
     return full[:, start : start + length]
 
 
-@composition("numpy.outer numpy.linalg.outer")
+def _product_of_sums(xp: Any, a: Any, b: Any) -> Any:
+    """The sum of the products of every cell of a with every cell of b."""
+    return xp.multiply(xp.sum(a), xp.sum(b))
+
+
+@composition("numpy.linalg.outer")
+@composition("numpy.outer", total=_product_of_sums)
 def outer(xp: Any, a: Any, b: Any) -> Any:
     """One broadcast multiplication."""
     return xp.multiply(xp.reshape(a, (-1, 1)), xp.reshape(b, (1, -1)))
 
 
-@composition("numpy.kron")
+@composition("numpy.kron", total=_product_of_sums)
 def kron(xp: Any, a: Any, b: Any) -> Any:
     """One broadcast multiplication between reshapes."""
     sa, sb = xp.shape(a), xp.shape(b)

@@ -131,11 +131,13 @@ class Composition(Rule):
     """A function written once with differentiable ones; both modes follow from those.
 
     ``body(xp, *args, **kwargs)`` takes the array namespace and then the public call's arguments, duals among them. With
-    `reads_out` it is given ``out=`` too, which it reads; otherwise the result is written there afterwards.
+    `reads_out` it is given ``out=`` too, which it reads; otherwise the result is written there afterwards. ``total`` of
+    one that has it is the sum of all cells of the result, from finite arguments that do not overflow.
     """
 
     body: Callable[..., Any]
     reads_out: bool = False
+    total: Callable[..., Any] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -265,11 +267,13 @@ def structured(
     return decorate
 
 
-def composition(serves: str, reads_out: bool = False) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def composition(
+    serves: str, reads_out: bool = False, total: Callable[..., Any] | None = None
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Register the decorated function as the body of a composition."""
 
     def decorate(body: Callable[..., Any]) -> Callable[..., Any]:
-        _register(Composition(*_names(serves), body=body, reads_out=reads_out))
+        _register(Composition(*_names(serves), body=body, reads_out=reads_out, total=total))
         return body
 
     return decorate

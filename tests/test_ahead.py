@@ -1,0 +1,247 @@
+"""Sums of what is not formed: rows on the host that are added up as they are computed, sums of products of all cells."""
+
+from __future__ import annotations
+
+import math
+import sys
+
+import numpy as np
+import pytest
+from numpy import kron
+
+import ndual
+from ndual import NdualError
+from ndual.frontend import ahead
+from ndual.rules.elementwise import TABLE
+
+N = 20_001  # cells: no multiple of a block, and enough for rows to wait
+MODES = ["forward", "reverse"]
+
+
+def gradient(f, *args, mode):
+    """Value and gradient; in forward mode by three directions, which is what one lane a pass can see of so many."""
+    if mode == "reverse":
+        return ndual.value_and_grad(f, tuple(range(len(args))), mode="reverse")(*args)
+    rng = np.random.default_rng(7)
+    slopes = []
+    for _ in range(3):
+        value, slope = ndual.jvp(f, args, tuple(rng.standard_normal(a.shape) for a in args))
+        slopes.append(slope)
+    return value, np.array(slopes)
+
+
+def agree(f, named, *args, mode, rtol=1e-12):
+    """Both functions have one value and one derivative, which are finite where NumPy's value is."""
+    value, got = gradient(f, *args, mode=mode)
+    same, want = gradient(named, *args, mode=mode)
+    np.testing.assert_allclose(value, named(*args), rtol=rtol)
+    np.testing.assert_allclose(value, same, rtol=rtol)
+    for a, b in zip(got, want, strict=True):
+        np.testing.assert_allclose(a, b, rtol=rtol, atol=1e-300)
+
+
+ONE = [name for name, row in TABLE.items() if row.nin == 1 and hasattr(np, name) and type(getattr(np, name)) is np.ufunc]
+BINARY = {"+": "add", "-": "subtract", "*": "multiply", "/": "divide", "**": "power"}
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("name", ONE)
+def test_rows_of_one_operand(name, mode):
+    x = np.linspace(1.1, 1.9, N) if name == "arccosh" else np.linspace(0.1, 0.9, N)
+    space = {"np": np}
+    exec(f"def f(x): return np.sum(np.{name}(x))\ndef named(x):\n    y = np.{name}(x)\n    return np.sum(y)", space)
+    if not np.issubdtype(np.asarray(space["f"](x)).dtype, np.floating):
+        pytest.skip("not a number with a derivative")
+    agree(space["f"], space["named"], x, mode=mode)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("sign", BINARY)
+@pytest.mark.parametrize("operands", ["x {} y", "x {} 1.5", "1.5 {} x", "x {} x", "(x * y) {} y"])
+def test_operators(sign, operands, mode):
+    rng = np.random.default_rng(1)
+    x, y = rng.uniform(0.5, 2.0, N), rng.uniform(0.5, 2.0, N)
+    text, space = operands.format(sign), {"np": np}
+    exec(f"def f(x, y): return ({text}).sum() + np.sum({text})", space)
+    exec(f"def named(x, y):\n    z = {text}\n    return np.sum(z) + np.sum(z)", space)
+    agree(space["f"], space["named"], x, y, mode=mode)
+
+
+def seen(monkeypatch):
+    """What the core asked of the code that runs, and was told."""
+    told = []
+
+    def summed_here(row):
+        told.append(ahead.summed_next(sys._getframe(1), row, ahead.registry.lookup, np.sum))
+        return told[-1]
+
+    ndual._core.set_summed_next(summed_here)
+    monkeypatch.setattr(ahead, "summed_here", summed_here)
+    return told
+
+
+@pytest.fixture
+def told(monkeypatch):
+    yield seen(monkeypatch)
+    monkeypatch.undo()
+    ndual._core.set_summed_next(ahead.summed_here)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_only_the_last_operation_waits(told, mode):
+    x = np.linspace(0.0, 1.0, N)
+    gradient(lambda x: np.sum(x * 2.0 + x), x, mode=mode)
+    assert told.count(True) == told.count(False) == (1 if mode == "reverse" else 3)
+
+
+def test_what_the_pullback_reads_is_computed(told):
+    """The pullback of the square root reads its value."""
+    x = np.linspace(1.0, 2.0, N)
+    value, got = ndual.value_and_grad(lambda x: np.sum(np.hypot(x, 2.0)), mode="reverse")(x)
+    assert not any(told)
+    np.testing.assert_allclose(got, x / np.hypot(x, 2.0), rtol=1e-14)
+    assert value == pytest.approx(np.hypot(x, 2.0).sum(), rel=1e-14)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_exact_sums_are_numpys(mode):
+    x = np.random.default_rng(0).standard_normal(N)
+    y = np.random.default_rng(1).standard_normal(N)
+    with ndual.config(exact=True):
+        assert gradient(lambda x, y: np.sum(x * y), x, y, mode=mode)[0] == np.sum(x * y)
+        assert gradient(lambda x, y: np.sum(np.outer(x, y)), x[:99], y[:77], mode=mode)[0] == np.sum(np.outer(x[:99], y[:77]))
+
+
+def test_a_sum_is_right_to_rounding():
+    """Of numbers of one sign, whatever their order."""
+    x = np.random.default_rng(0).uniform(0.0, 1.0, 300_001)
+    value, _ = ndual.value_and_grad(lambda x: np.sum(x * 3.0), mode="reverse")(x)
+    assert value == pytest.approx(math.fsum((x * 3.0).tolist()), rel=4e-16)
+
+
+def test_second_derivatives():
+    x = np.linspace(0.1, 1.0, N)
+    got = ndual.hvp(lambda x: np.sum(np.exp(x) * x), (x,), (np.ones(N),))
+    got = got[-1] if isinstance(got, tuple) else got
+    np.testing.assert_allclose(got, (x + 2) * np.exp(x), rtol=1e-12)
+
+
+def test_lines_of_the_users_are_not_skipped():
+    """Names that are bound, or calls between, have the array."""
+    x = np.linspace(0.0, 1.0, N)
+    held = []
+
+    def f(x):
+        held.append(z := x * 2.0)
+        return np.sum(z) + np.sum((w := x * 3.0)) + w[0]
+
+    np.testing.assert_allclose(ndual.grad(f, mode="reverse")(x), np.r_[8.0, np.full(N - 1, 5.0)])
+
+
+# Products of all cells -----------------------------------------------------------------------------------------------
+
+PRODUCTS = {
+    "kron": (lambda x, y: np.sum(np.kron(x, y)), lambda x, y: np.kron(x, y)),
+    "method": (lambda x, y: np.kron(x, y).sum(), lambda x, y: np.kron(x, y)),
+    "from-import": (lambda x, y: np.sum(kron(x, y)), lambda x, y: np.kron(x, y)),
+    "outer": (lambda x, y: np.sum(np.outer(x, y)), lambda x, y: np.outer(x, y)),
+    "of a view": (lambda x, y: np.sum(np.kron(x[:2, 1:], np.triu(y))), lambda x, y: np.kron(x[:2, 1:], np.triu(y))),
+}
+
+
+def named_sum(product):
+    def f(x, y):
+        z = product(x, y)
+        return np.sum(z)
+
+    return f
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_sums_of_products(name, mode):
+    f, product = PRODUCTS[name]
+    rng = np.random.default_rng(2)
+    x, y = rng.standard_normal((3, 4)), rng.standard_normal((5, 5))
+    agree(f, named_sum(product), x, y, mode=mode)
+
+
+def test_the_product_is_not_formed(monkeypatch):
+    """Not even where it would not fit into memory."""
+    x = np.linspace(0.0, 1.0, 100_000).reshape(100, 1000)
+    value, (gx, gy) = ndual.value_and_grad(lambda x, y: np.sum(np.kron(x, y)), (0, 1), mode="reverse")(x, x + 1.0)
+    assert value == pytest.approx(x.sum() * (x + 1.0).sum(), rel=1e-14)
+    np.testing.assert_allclose(gx, np.full(x.shape, (x + 1.0).sum()), rtol=1e-14)
+    np.testing.assert_allclose(gy, np.full(x.shape, x.sum()), rtol=1e-14)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    ("x", "y"),
+    [
+        ([1.0, np.inf], [0.0, 1.0]),
+        ([1.0, np.nan], [0.0, 1.0]),
+        ([1e200, -1e200], [1e200, 1e200]),
+        ([1e308, 1e308], [1.0, -1.0]),
+        ([np.inf, 1.0], [1.0, 2.0]),
+    ],
+)
+def test_sums_of_what_is_not_finite(x, y, mode):
+    """Infinities that meet, or cells that overflow, give what they give NumPy."""
+    x, y = np.array(x), np.array(y)
+    with np.errstate(all="ignore"):
+        want = np.sum(np.kron(x, y))
+        value, got = gradient(lambda x, y: np.sum(np.kron(x, y)), x, y, mode=mode)
+        _, same = gradient(named_sum(np.kron), x, y, mode=mode)
+    np.testing.assert_equal(value, want)
+    for a, b in zip(got, same, strict=True):
+        np.testing.assert_allclose(a, b)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_other_types_are_formed(mode):
+    x, y = np.arange(3, dtype=np.float32), np.arange(1, 4, dtype=np.float32)
+    value, got = ndual.value_and_grad(lambda x: np.sum(np.kron(x, y)), mode=mode)(x)
+    assert (value, value.dtype, got.tolist()) == (18.0, np.float32, [6.0, 6.0, 6.0])
+
+
+def test_an_integer_factor():
+    x = np.linspace(0.0, 1.0, 4)
+    assert ndual.grad(lambda x: np.sum(np.kron(x, np.arange(4))))(x).tolist() == [6.0] * 4
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_part_of_the_product_is_that(mode):
+    """A sum along one axis, a name in between and another function have the array."""
+    x, y = np.array([1.0, 2.0]), np.array([3.0, 5.0])
+
+    def f(x, y):
+        z = np.kron(x, y)
+        return np.sum(z[1:]) + np.sum(np.kron(x, y), axis=0) + np.max(np.kron(x, y)) + np.kron(x, y)[0]
+
+    value, (gx, gy) = ndual.value_and_grad(f, (0, 1), mode=mode)(x, y)
+    assert value == 21 + 24 + 10 + 3
+    assert gx.tolist() == [5.0 + 8.0 + 3.0, 8.0 + 8.0 + 5.0]
+    assert gy.tolist() == [2.0 + 3.0 + 1.0, 3.0 + 3.0 + 2.0]
+
+
+def test_hessians_of_products():
+    x = np.array([1.0, 2.0, 3.0])
+    got = ndual.hessian(lambda x: np.sum(np.outer(x, x * x)))(x)
+    s, q = x.sum(), (x * x).sum()
+    want = 2 * x[None, :] + 2 * x[:, None] + 2 * s * np.eye(3)
+    assert s * q == ndual.value_and_grad(lambda x: np.sum(np.outer(x, x * x)))(x)[0]
+    np.testing.assert_allclose(got, want)
+
+
+def test_any_other_use_says_what_to_do():
+    """In arrays of objects one instruction makes several results, of which the next sees none."""
+    x = np.linspace(0.0, 1.0, N)
+
+    def f(x):
+        cells = np.empty(2, dtype=object)
+        cells[0], cells[1] = x, x + 1.0
+        return (cells * cells).sum()
+
+    with pytest.raises(NdualError, match="Give it a name first"):
+        ndual.grad(f, mode="reverse")(x)
