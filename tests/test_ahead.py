@@ -40,7 +40,9 @@ def agree(f, named, *args, mode, rtol=1e-12):
         np.testing.assert_allclose(a, b, rtol=rtol, atol=1e-300)
 
 
-ONE = [name for name, row in TABLE.items() if row.nin == 1 and hasattr(np, name) and type(getattr(np, name)) is np.ufunc]
+ONE = [
+    name for name, row in TABLE.items() if row.nin == 1 and hasattr(np, name) and type(getattr(np, name)) is np.ufunc
+]
 BINARY = {"+": "add", "-": "subtract", "*": "multiply", "/": "divide", "**": "power"}
 
 
@@ -109,7 +111,9 @@ def test_exact_sums_are_numpys(mode):
     y = np.random.default_rng(1).standard_normal(N)
     with ndual.config(exact=True):
         assert gradient(lambda x, y: np.sum(x * y), x, y, mode=mode)[0] == np.sum(x * y)
-        assert gradient(lambda x, y: np.sum(np.outer(x, y)), x[:99], y[:77], mode=mode)[0] == np.sum(np.outer(x[:99], y[:77]))
+        assert gradient(lambda x, y: np.sum(np.outer(x, y)), x[:99], y[:77], mode=mode)[0] == np.sum(
+            np.outer(x[:99], y[:77])
+        )
 
 
 def test_a_sum_is_right_to_rounding():

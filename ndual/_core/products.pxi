@@ -147,7 +147,8 @@ cdef void columns_of_a(factor* a, factor* b, NDualArray right, char* to, Py_ssiz
     left[0], left[1] = a.vs[1], a.vs[0]
     ours[0], ours[1] = a.rows * item, item
     shape[0] = b.hi - b.lo
-    for at in range(0, a.rows, FEW_ROWS):       # rows that lie in the first cache together
+    # Rows that lie in the first cache together, from the last, which the value has read last and left in the second.
+    for at in range((a.rows - 1) // FEW_ROWS * FEW_ROWS, -1, -FEW_ROWS):
         shape[1] = min(<Py_ssize_t>FEW_ROWS, a.rows - at)
         nd_copy(item, 2, shape, to + at * item, ours, a.v + first * a.vs[1] + at * a.vs[0], left)
 
@@ -207,14 +208,14 @@ cdef NDualArray host_product(object function, object a, object b):
     cdef nd_loop loop
     cdef char* scratch
     cdef int size_class
-    cdef bint finite
+    cdef bint finite, weighted
     if not read_factor(&f, a, &typenum, True) or not read_factor(&g, b, &typenum, False):
         return None
     loop = _gemm[kernel_dtype(typenum)]
     if loop.fn == NULL or f.columns != g.rows or f.rows * f.columns * g.columns == 0:
         return None
     window_of(&f, a)
-    window_of(&g, b, g.ndim == 1 and f.lo >= f.hi)
+    window_of(&g, b, g.columns == 1 and f.lo >= f.hi)
     unite(&lo, &hi, f.lo, f.hi)
     unite(&lo, &hi, g.lo, g.hi)
     if f.ndim == 2:
@@ -224,11 +225,13 @@ cdef NDualArray host_product(object function, object a, object b):
         shape[ndim] = g.columns
         ndim += 1
     r = new_window(running(), typenum, ndim, shape, lo, hi)
-    function(
-        values(<NDualArray>a) if type(a) is NDualArray else a,
-        values(<NDualArray>b) if type(b) is NDualArray else b,
-        values(r),
-    )
+    weighted = type(b) is NDualArray and (<NDualArray>b).buf.scaled and nd_tls.tape == NULL
+    if not weighted or nd_tls.exact:
+        function(
+            values(<NDualArray>a) if type(a) is NDualArray else a,
+            values(<NDualArray>b) if type(b) is NDualArray else b,
+            values(r),
+        )
     if nd_tls.tape != NULL:
         if ndim == 0:
             r.flags_ |= NSCALAR
@@ -243,9 +246,8 @@ cdef NDualArray host_product(object function, object a, object b):
         if ndim == 0:
             r.flags_ |= NSCALAR
         return r
-    if type(b) is NDualArray and (<NDualArray>b).buf.scaled:
-        weighted_product(loop, &f, <NDualArray>b, typenum, r.buf.t)
-        if not add_finite(typenum, r.buf.t, NULL, (hi - lo) * r.size_):
+    if weighted:
+        if not weighted_product(loop, &f, <NDualArray>b, typenum, r):
             return None
         if ndim == 0:
             r.flags_ |= NSCALAR

@@ -225,28 +225,41 @@ cdef bint weighted_sums(NDualArray x, double* sums) except -1:
     return sum - sum == 0
 
 
-cdef int weighted_product(nd_loop loop, factor* a, NDualArray x, int typenum, char* to) except -1:
-    """a @ x for lanes that wait, of a vector x: a part of the cells at a time, which nobody keeps."""
-    cdef Py_ssize_t rows = x.buf.hi - x.buf.lo, item = x.itemsize_, at, stop, step
+cdef bint weighted_product(nd_loop loop, factor* a, NDualArray x, int typenum, NDualArray r) except -1:
+    """r = a @ x for lanes that wait, of one column x: a part of the cells at a time, which nobody keeps; False if it is
+    not finite.
+
+    Unless rounding is to be NumPy's, the values are one more row of each part: a large matrix is read once for both.
+    """
+    cdef Py_ssize_t lanes = x.buf.hi - x.buf.lo, rows = lanes + (not nd_tls.exact), item = x.itemsize_
+    cdef Py_ssize_t at, stop, step, nbytes = rows * a.rows * item
     cdef Py_ssize_t left[2]
     cdef Py_ssize_t right[2]
     cdef int size_class
+    cdef bint finite
     cdef char* part
     cdef char* sums
-    step = min(x.size_, max(<Py_ssize_t>1, WORKED_BYTES // (rows * item * ND_BLOCK)) * ND_BLOCK)
-    part = <char*>pooled(rows * (step + a.rows) * item, &size_class)
+    cdef char* found
+    step = min(x.size_, max(<Py_ssize_t>1, WORKED_BYTES // (lanes * item * ND_BLOCK)) * ND_BLOCK)
+    part = <char*>pooled(rows * step * item + 2 * nbytes, &size_class)
     sums = part + rows * step * item
     left[0], left[1] = step * item, item
     right[0], right[1] = a.vs[1], a.vs[0]
     for at in range(0, x.size_, step):
         stop = min(x.size_, at + step)
         work_out_part(x.buf, at, stop, part, left[0])
-        gemm(loop, 1, rows, stop - at, a.rows, part, 0, left, a.v + at * a.vs[1], 0, right, sums if at else to,
-             a.rows * item, item)
+        if rows > lanes:
+            memcpy(part + lanes * left[0], vptr(x) + at * item, (stop - at) * item)
+        found = sums + nbytes if at else sums
+        gemm(loop, 1, rows, stop - at, a.rows, part, 0, left, a.v + at * a.vs[1], 0, right, found, a.rows * item, item)
         if at:
-            add_finite(typenum, to, sums, rows * a.rows)
+            add_finite(typenum, sums, found, rows * a.rows)
+    finite = add_finite(typenum, sums, NULL, rows * a.rows)
+    memcpy(r.buf.t, sums, lanes * a.rows * item)
+    if rows > lanes:
+        memcpy(r.buf.v, sums + lanes * a.rows * item, a.rows * item)
     nd_pool_free(part, size_class)
-    return 0
+    return finite
 
 
 cdef NDualArray copy_beside(NDualArray x, Py_ssize_t lo, Py_ssize_t hi):
