@@ -126,6 +126,11 @@ cdef class MapEntry(Entry):
                 continue
             t = self.target(i)
             if not like_cells(t, out):
+                if buf.uniform and t.size_ == 1 and out.typenum == cnp.NPY_DOUBLE:
+                    found = self.total(i, r, NULL, number)
+                    if found - found == 0:
+                        (<double*>shadow(t, tape, NULL))[0] += found
+                        wanted &= ~(1 << i)
                 continue
             if self.steady(i, r):
                 found = self.partial(i, r, number)
@@ -243,18 +248,22 @@ cdef class MapEntry(Entry):
         return found
 
     cdef double total(self, int i, row_reads* r, const char* w, double number) except? -1:
-        """What cells of a cotangent times a number give an operand that is a number itself; NaN where zeros decide or
-        what is summed may have vanished without the number, and where the kernel does it as well."""
+        """What cells of a cotangent times a number give an operand that is a number itself, the number alone without
+        cells; NaN where zeros decide or what is summed may have vanished without the number, and where the kernel does
+        it as well."""
         cdef NDualArray out = self.out
         cdef double found = 0
-        cdef int place = self.proportional(i, r) if out.flags_ & NCONTIGUOUS else -1
+        cdef int place
+        if w == NULL and self.steady(i, r):
+            return self.partial(i, r, number) * out.size_
+        place = self.proportional(i, r) if out.flags_ & NCONTIGUOUS else -1
         if place >= 0:
             found = self.scale(i, place, r, number)
             if not handy(found, 8):
                 return NAN
             number = found
-            found = nd_dot(<const double*>w, <const double*>cells_below(self.kept(place)), out.size_)
-        elif number == 1:
+            found = nd_dot(<const double*>cells_below(self.kept(place)), <const double*>w, out.size_)
+        elif w == NULL or number == 1:
             return NAN
         else:
             self.pull_one(i, r, w, out.vs, out.ndim_, <char*>&found)

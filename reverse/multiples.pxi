@@ -22,14 +22,16 @@ cdef extern from *:
                             (const float *)beside);
     }
 
-    /* Halves, quarters, … of the sum, and eight running sums of what is short. */
+    /* Halves, quarters, … of the sum of products, of the cells of a alone without b; eight running sums of the rest. */
     static double nd_dot(const double *a, const double *b, Py_ssize_t n) {
         double s[8] = {0}, rest = 0;
         Py_ssize_t i = 0, half = n / 16 * 8;
-        if (n > 1024) return nd_dot(a, b, half) + nd_dot(a + half, b + half, n - half);
-        for (; i + 8 <= n; i += 8)
+        if (n > 1024) return nd_dot(a, b, half) + nd_dot(a + half, b ? b + half : b, n - half);
+        if (b) for (; i + 8 <= n; i += 8)
             for (int k = 0; k < 8; k++) s[k] += a[i + k] * b[i + k];
-        for (; i < n; i++) rest += a[i] * b[i];
+        else for (; i + 8 <= n; i += 8)
+            for (int k = 0; k < 8; k++) s[k] += a[i + k];
+        for (; i < n; i++) rest += b ? a[i] * b[i] : a[i];
         return ((s[0] + s[1]) + (s[2] + s[3])) + ((s[4] + s[5]) + (s[6] + s[7])) + rest;
     }
     """
