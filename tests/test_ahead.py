@@ -1,4 +1,4 @@
-"""Sums of what is not formed: rows on the host that are added up as they are computed, sums of products of all cells."""
+"""Sums of what is not formed: rows on the host that are added up as they are computed, products of all cells."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def test_lines_of_the_users_are_not_skipped():
 
     def f(x):
         held.append(z := x * 2.0)
-        return np.sum(z) + np.sum((w := x * 3.0)) + w[0]
+        return np.sum(z) + np.sum(w := x * 3.0) + w[0]
 
     np.testing.assert_allclose(ndual.grad(f, mode="reverse")(x), np.r_[8.0, np.full(N - 1, 5.0)])
 

@@ -107,7 +107,7 @@ cdef class Buffer:
     cdef double number     # of a shadow that is uniform or a multiple: one number for all cells, or times others
     cdef bint made         # by an entry of the tape, which is the last one in a sweep to read the shadow
     cdef bint multiple     # the cells of a shadow are `number` times those that `towner` holds, or times themselves
-    cdef Py_ssize_t name, root   # on a tape, of these values, until a write, or 0: they are `ratio` times those of `root`
+    cdef Py_ssize_t name, root   # of these values until a write, or 0: on a tape they are `ratio` times those of `root`
     cdef double ratio
     cdef bint scaled       # lanes are those at t, `step` bytes apart and held by `towner`, times `factor` cell by cell
     cdef bint lent         # others wait for these lanes (`scaled`): a write copies them

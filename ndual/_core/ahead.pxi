@@ -5,6 +5,7 @@ cdef enum:
     AHEAD_CELLS = 1 << 14    # from which on a pass over memory costs more than to look at the code that runs
     AHEAD_BLOCK = 1 << 11    # cells, which with those of one lane fill half of the first cache
 
+
 @cython.internal
 @cython.final
 cdef class Ahead:

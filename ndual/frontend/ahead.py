@@ -1,10 +1,10 @@
 """What code does with the result of an operation next, read from the instruction that is being carried out.
 
-A memory may leave a result uncomputed only if nothing can happen before it is used. That is so where the instruction is
-the operation itself, an operator or the call of a ufunc by its name, and the very next one hands its result to a full
-sum: ``np.sum(np.cos(x))``, ``(x * y).sum()``. Nothing but the interpreter then has the result, no name is bound to it,
-and between the two instructions no line of the thread runs that could write into an operand. Everything else, a name in
-between as well, is computed at once.
+A result may stay uncomputed only if nothing can happen before it is used. That is so where the instruction is the
+operation itself, an operator or the call of a function by its name, and the very next one hands its result to a full
+sum: ``np.sum(np.cos(x))``, ``(x * y).sum()``, ``np.sum(np.kron(a, b))``. Nothing but the interpreter then has the
+result, no name is bound to it, and between the two instructions no line of the thread runs that could write into an
+operand. Everything else, a name in between as well, is computed at once.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ FILLERS = ("CACHE", "EXTENDED_ARG", "NOP", "PRECALL")
 
 
 class Step(NamedTuple):
-    """An operation whose result is summed: its rows, or the path of what is called; that of the sum, () for a method."""
+    """An operation whose result is summed: its rows, or the path of what is called; that of the sum, () of a method."""
 
     rows: tuple[str, ...]
     called: tuple[str, ...]
@@ -75,8 +75,8 @@ def summed_next(frame: types.FrameType, row: Any, ufunc_of: Callable[[str], Any]
 def total_here(frame: types.FrameType, rule: Any, function: Any, args: tuple[Any, ...]) -> Any:
     """What stands for the result of a function that a frame calls by its name and hands to the sum of all cells next.
 
-    None where the result is computed: also where `rule` may not have its sum without it, since a cell of it overflows or
-    is not finite, and where rounding is to be NumPy's.
+    None where the result is computed: also where a cell of it may overflow or is not finite, so that its sum is not
+    what `rule` says, and where rounding is to be NumPy's.
     """
     step = _at(frame)
     if step is None or not step.called or _function(frame, step.called) is not function:
