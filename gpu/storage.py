@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import cupy
 import cupyx
@@ -24,11 +24,27 @@ __all__ = ["CupyStorage"]
 
 ARRAY = cupy.ndarray
 CTYPES = {"d": "double", "f": "float", "e": "half", "D": "complex<double>", "F": "complex<float>"}
-SHARES = {char: shares(ctype, 0) for char, ctype in CTYPES.items()}
 GRID = 2**31 - 1
 SOURCES = {"forward": forward, "second": second}
 NONE = (None,) * 3
 ON = (True,)
+
+
+class Short(NamedTuple):
+    """A kernel of a row of one operand over cells side by side: the short way of most calls.
+
+    `share` is what a block does, `kind` the type of the result; a pullback `reads` operand and value.
+    """
+
+    kernel: Any
+    block: tuple[int]
+    share: int
+    kind: Any
+    reads: tuple[bool, ...]
+
+    def launch(self, arguments: tuple[Any, ...], n: int) -> None:
+        """Launch it over n cells."""
+        self.kernel((min(-(-n // self.share), GRID),), self.block, (*arguments, n))
 
 
 class CupyStorage(Storage):
@@ -38,7 +54,8 @@ class CupyStorage(Storage):
         super().__init__(NAMESPACE)
         self.entry: Any = None  # the code through which CuPy hands calls over: user code is what called it
         self._kernels: dict[Any, Any] = {}
-        self._shorts: dict[Any, Any] = {}
+        self._shorts: dict[Any, Short | None] = {}
+        self._ones: dict[tuple[str, int], Any] = {}
 
     def owns(self, array: Any) -> bool:
         """Whether `array` is CuPy's."""
@@ -69,6 +86,19 @@ class CupyStorage(Storage):
     ) -> Any:  # fmt: skip
         """As :meth:`Storage.mirror`."""
         return cupy.ndarray(shape, dtype, cells.data + offset, strides)
+
+    def one(self, dtype: Any) -> Any:
+        """As :meth:`Storage.one`, the same one each time: to fill an array takes 10 µs."""
+        key = dtype.char, cupy.cuda.runtime.getDevice()
+        found = self._ones.get(key)
+        if found is None:
+            found = self._ones[key] = cupy.asarray(np.ones((), dtype))
+            cupy.cuda.get_current_stream().synchronize()  # streams other than this one read it too
+        return found
+
+    def spread(self, cell: Any, shape: tuple[int, ...]) -> Any:
+        """As :meth:`Storage.spread`."""
+        return ARRAY(shape, cell.dtype, cell.data, (0,) * len(shape))
 
     def add_at(self, array: Any, index: Any, values: Any) -> None:
         """As :meth:`Storage.add_at`; CuPy adds no complex numbers so."""
@@ -104,10 +134,10 @@ class CupyStorage(Storage):
         if len(values) == 1 and dtype is None:
             x = values[0]
             if type(x) is ARRAY and x._c_contiguous and x.size:
-                kernel = self._short("forward", row, x.dtype, "c")
-                if kernel is not None:
-                    y = ARRAY(x.shape, result(row, x.dtype))
-                    self._launch(kernel, x, (x, y, y, x.size))
+                short = self._short("forward", row, x.dtype, "c")
+                if short is not None:
+                    y = ARRAY(x.shape, short.kind)
+                    short.launch((x, y, y), x.size)
                     return y
         found = self._forward(row, values, NONE[: len(values)], 0) if dtype is None else None
         return super().value(row, ufunc, values, dtype) if found is None else found[0]
@@ -142,68 +172,70 @@ class CupyStorage(Storage):
         kernel = self._kernel(key, sums.total, row, letters, strided, width, keep)
         if kernel is None:
             return None
-        return partial(self._run_sums, kernel, kind, shape, strided, arrays, lanes, width, keep)
+        share = sums.share(CTYPES[kind.char], letters, width)
+        return partial(self._run_sums, kernel, kind, shape, strided, arrays, lanes, width, keep, share)
 
     def _run_sums(
         self, kernel: Any, kind: Any, shape: tuple[int, ...], strided: bool, arrays: list[Any], lanes: list[Any],
-        width: int, keep: bool,
+        width: int, keep: bool, share: int,
     ) -> tuple[Any, Any, Any]:  # fmt: skip
         """The sum of the value, those of the lanes, and the value if it is kept."""
         n = math.prod(shape)
-        loads = sum(type(x) is ARRAY for x in arrays) + width * sum(t is not None for t in lanes)
-        blocks = min(-(-n // sums.share(CTYPES[kind.char], loads)), sums.MOST_BLOCKS)
-        partial_sums = ARRAY((1 + width, blocks), np.float64)
+        blocks = min(-(-n // share), sums.MOST_BLOCKS)
         value, tangent = ARRAY((), kind), ARRAY((width,), kind) if width else None
+        found = value, value if tangent is None else tangent
         y = ARRAY(shape, kind) if keep else None
+        partial_sums = ARRAY((1 + width, blocks), np.float64) if blocks > 1 else value
         arguments = operands_of(kind, arrays, lanes, width)
-        arguments += [a for a in (y, partial_sums, layout(shape, arrays) if strided else None) if a is not None]
+        if keep:
+            arguments.append(y)
+        arguments += (*found, partial_sums)
+        if strided:
+            arguments.append(layout(shape, arrays))
         kernel((blocks,), (sums.BLOCK,), (*arguments, n))
-        finish = self._kernels.get(("finish", kind.char))
-        if finish is None:
-            text = sums.FINISH.format(ctype=CTYPES[kind.char])
-            finish = self._kernels["finish", kind.char] = cupy.RawKernel(text, "ndual_finish", options=("-std=c++17",))
-        finish((1 + width,), (256,), (partial_sums, blocks, value, value if tangent is None else tangent))
+        if blocks > 1:
+            finish = self._kernels.get(("finish", kind.char))
+            if finish is None:
+                text = sums.FINISH.format(ctype=CTYPES[kind.char])
+                finish = cupy.RawKernel(text, "ndual_finish", options=("-std=c++17",))
+                self._kernels["finish", kind.char] = finish
+            finish((1 + width,), (256,), (partial_sums, blocks, *found))
         return value, tangent, y
 
     def pull_all(self, row: Any, ufunc: Any, values: list[Any], value: Any, wanted: list[bool], w: Any) -> list[Any]:
         """As :meth:`Storage.pull_all`, in one kernel."""
         if len(wanted) == 1 and type(w) is ARRAY and w.size:
-            # The short way of a row of one operand; its value has the type and the shape of the cotangent.
             x, kind = values[0], w.dtype
-            uniform = w.size > 1 and not any(w.strides)
-            sides = type(x) is ARRAY and x._c_contiguous and x.dtype == kind
-            if value is None:
-                sides = sides and kind.char in CTYPES and not reads(row, ON, CTYPES[kind.char])[-1]
-            else:
-                sides = sides and type(value) is ARRAY and value._c_contiguous and value.dtype == kind
-            if sides and (uniform or w._c_contiguous):
-                kernel = self._short("pullback", row, kind, "u" if uniform else "a")
-                if kernel is not None:
+            letter = "a" if w._c_contiguous else "" if any(w.strides) else "u"
+            if letter and side_by_side(x, kind):
+                short = self._short("pullback", row, kind, letter)
+                if short is not None and (not short.reads[1] or side_by_side(value, kind)):
                     g = ARRAY(w.shape, kind)
-                    given = [v for v, on in zip((x, value), reads(row, ON, CTYPES[kind.char]), strict=True) if on]
-                    self._launch(kernel, w, (*given, w, g, w.size))
+                    short.launch((*(x,) * short.reads[0], *(value,) * short.reads[1], w, g), w.size)
                     return [g]
         found = self._pullback(row, values, value, tuple(wanted), w)
         return super().pull_all(row, ufunc, values, value, wanted, w) if found is None else found
 
-    def _short(self, what: str, row: Any, kind: Any, letter: str) -> Any:
-        """The kernel of a row of one operand over cells side by side."""
-        short = what, row.name, kind.char, letter
-        if short not in self._shorts:
-            if kind.char not in CTYPES:
-                kernel = None
-            elif what == "forward":
-                kernel = self._kernel((*short, False, 0), forward, row, letter, False, 0)
+    def _short(self, what: str, row: Any, kind: Any, letter: str) -> Short | None:
+        """The kernel of a row of one operand over cells side by side, None if it has none."""
+        key = what, row.name, kind.char, letter
+        try:
+            return self._shorts[key]
+        except KeyError:
+            kernel = None
+            read: tuple[bool, ...] = ON
+            if kind.char in CTYPES and what == "forward":
+                kernel = self._kernel((*key, False, 0), forward, row, letter, False, 0)
+            elif kind.char in CTYPES:
+                read = reads(row, ON, CTYPES[kind.char])
+                letters = "".join(["a" if on else "-" for on in read]) + letter
+                kernel = self._kernel((*key[:3], letters, ON, False), pullback, row, letters, False, ON)
+            if kernel is None:
+                self._shorts[key] = None
             else:
-                letters = "".join(["a" if on else "-" for on in reads(row, ON, CTYPES[kind.char])]) + letter
-                kernel = self._kernel((*short[:3], letters, ON, False), pullback, row, letters, False, ON)
-            self._shorts[short] = kernel
-        return self._shorts[short]
-
-    @staticmethod
-    def _launch(kernel: Any, like: Any, arguments: tuple[Any, ...]) -> None:
-        block, share = SHARES[like.dtype.char]
-        kernel((min(-(-like.size // share), GRID),), (block,), arguments)
+                block, share = shares(CTYPES[kind.char], 0)
+                self._shorts[key] = Short(kernel, (block,), share, result(row, kind), read)
+            return self._shorts[key]
 
     def _forward(
         self, row: Any, values: list[Any], lanes: Any, width: int, what: str = "forward", *options: Any
@@ -294,6 +326,11 @@ class CupyStorage(Storage):
             arguments.append(words)
         arguments.append(n)
         kernel((min(-(-n // share), GRID),), (block,), tuple(arguments))
+
+
+def side_by_side(x: Any, kind: Any) -> bool:
+    """Whether something is an array of this type whose cells lie side by side."""
+    return type(x) is ARRAY and x._c_contiguous and x.dtype == kind
 
 
 def result(row: Any, kind: Any) -> Any:

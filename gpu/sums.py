@@ -1,12 +1,14 @@
 """The sum of all cells of what a row gives, and of each of its lanes, in one kernel that writes neither.
 
-Every thread adds up its cells, a block those of its threads, and a second kernel those of the blocks, in an order that
-hangs on the shape alone: the same operands give the same sum, bit by bit. Up to four cells of a thread are added in the
-type of the array, all else in float64. The text compiles as host C++ as those of :mod:`ndual.gpu.source` do.
+Every thread adds up its cells, a block those of its threads, and a second kernel those of the blocks where there are
+several, in an order that hangs on the shape alone: the same operands give the same sum, bit by bit. Up to four cells of
+a thread are added in the type of the array, all else in float64. The text compiles as host C++ as those of
+:mod:`ndual.gpu.source` do.
 """
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from ndual.gpu.head import head
@@ -67,7 +69,7 @@ extern "C" void ndual_total({parameters}) {{
         add({arguments}, i, cell, sums);
     }}
     for (int k = 0; k < {sums}; k++)
-        partial[k] = sums[k];
+        *(k ? lanes + k - 1 : value) = (T)sums[k];
 }}
 #else
 extern "C" __global__ void __launch_bounds__({block}) ndual_total({parameters}) {{
@@ -110,15 +112,20 @@ extern "C" __global__ void __launch_bounds__({block}) ndual_total({parameters}) 
         double s = 0;
         for (int i = 0; i < {block} / 32; i++)
             s += warps[k][i];
-        partial[(nd_int)k * gridDim.x + blockIdx.x] = s;
+        if (gridDim.x > 1)
+            partial[(nd_int)k * gridDim.x + blockIdx.x] = s;
+        else
+            *(k ? lanes + k - 1 : value) = (T)s;
     }}
 }}
 #endif
 """
 
 
-def share(ctype: str, loads: int) -> int:
-    """Cells that a block takes at once, of a kernel that loads so many numbers for each: a power of two of a thread."""
+@functools.cache
+def share(ctype: str, kinds: str, lanes: int) -> int:
+    """Cells that a block of :func:`total` takes at once: a power of two of a thread."""
+    loads = len(kinds) - kinds.count("s") + lanes * kinds.count("d")
     each = max(1, FLIGHT // (loads * (8 if ctype == "double" else 4)))
     return BLOCK << (each.bit_length() - 1)
 
@@ -135,7 +142,8 @@ def total(row: Any, ctype: str, kinds: str, strided: bool, lanes: int, keep: boo
 
     Notes
     -----
-    The kernel takes ``x0, t0, p0, …[, y], partial[, layout], n``: the sums of each block, that of the value first.
+    The kernel takes ``x0, t0, p0, …[, y], value, lanes, partial[, layout], n``. One block writes the sums to `value`
+    and `lanes`; several write those of each to `partial`, that of the value first, for :data:`FINISH`.
     """
     if ctype not in ("double", "float"):
         return None
@@ -167,8 +175,9 @@ def total(row: Any, ctype: str, kinds: str, strided: bool, lanes: int, keep: boo
     add += [f"const T d{i} = {partials[i]};" for i in active if partials[i] not in ("1.0", "1.0f")]
     if active:
         add += ["ND_UNROLL", f"for (int k = 0; k < {lanes}; k++)", f"    sums[1 + k] += {' + '.join(terms)};"]
-    parameters += ["double *__restrict__ partial", *(["nd_layout layout"] if strided else []), "nd_int n"]
-    cells = share(ctype, kinds.count("c") + kinds.count("d") + lanes * len(active))
+    parameters += ["T *value", "T *lanes", "double *__restrict__ partial"]
+    parameters += [*(["nd_layout layout"] if strided else []), "nd_int n"]
+    cells = share(ctype, kinds, lanes)
     return head(ctype, nin, False) + BODY.format(
         nin=nin, active=max(1, len(active)), lanes=max(1, lanes), sums=1 + (lanes if active else 0),
         of_body=", ".join([*parameters, "nd_int i"]).replace("nd_layout layout", "const nd_layout &layout"),

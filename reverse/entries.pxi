@@ -202,7 +202,7 @@ cdef class LowerSumEntry(Entry):
         if w is None:
             return 0
         if type(self.t0.device_v) is not NDualArray:
-            return add_device(self.t0, tape, self.t0.storage_.xp.broadcast_to(w, shape_of(self.t0)))
+            return add_device(self.t0, tape, self.t0.storage_.spread(w, shape_of(self.t0)))
         w = peeled(<NDualArray>w) if type(w) is NDualArray else w
         if overlapping(self.t0):
             return add_array(self.t0, tape, w)

@@ -115,10 +115,15 @@ cdef class Tape(Recording):
         """The cotangents of the leaves of one real number, each as an array or number of its own, in the only sweep."""
         self.sweep += 1
         self.claim()
+        cdef NDualArray a
         if type(out) is CoDual:
             self.adjoint[(<CoDual>out).node] = 1
         else:
-            add_array(<NDualArray>out, self, np.float64(1.0))
+            a = <NDualArray>out
+            if a.device_v is not None and type(a.device_v) is not NDualArray:
+                add_device(a, self, a.storage_.one(cnp.PyArray_DescrFromType(a.typenum)))
+            else:
+                add_array(a, self, np.float64(1.0))
         self.walk(True)
         return [self.gradient(leaf) for leaf in leaves]
 

@@ -63,6 +63,14 @@ class Storage:
         """An array of its own memory, in C order."""
         return array.copy()
 
+    def one(self, dtype: Any) -> Any:
+        """A cell that holds one, to be read."""
+        return self.full((), 1, dtype, None)
+
+    def spread(self, cell: Any, shape: tuple[int, ...]) -> Any:
+        """The number of a cell everywhere in a shape, to be read."""
+        return self.xp.broadcast_to(cell, shape)
+
     def take(self, obj: Any) -> Any:
         """A number or an array of any memory as an array here."""
         return self.xp.asarray(obj)

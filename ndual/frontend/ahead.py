@@ -63,13 +63,12 @@ def summed_next(frame: types.FrameType, row: Any, ufunc_of: Callable[[str], Any]
     step = _at(frame)
     if step is None:
         return False
-    if step.called:
-        function = _function(frame, step.called)
-        if function is None or not any(function is f for f in _functions(row.serves, ufunc_of)):
-            return False
-    elif row.name not in step.rows:
+    if not _sums(frame, step, total):  # the most frequent answer comes first: what is called is another function
         return False
-    return _sums(frame, step, total)
+    if not step.called:
+        return row.name in step.rows
+    function = _function(frame, step.called)
+    return function is not None and any(function is f for f in _functions(row.serves, ufunc_of))
 
 
 def total_here(frame: types.FrameType, rule: Any, function: Any, args: tuple[Any, ...]) -> Any:
@@ -79,9 +78,9 @@ def total_here(frame: types.FrameType, rule: Any, function: Any, args: tuple[Any
     what `rule` says, and where rounding is to be NumPy's.
     """
     step = _at(frame)
-    if step is None or not step.called or _function(frame, step.called) is not function:
+    if step is None or not step.called or not _sums(frame, step, np.sum) or any(_core.set_flags()):
         return None
-    if not _sums(frame, step, np.sum) or any(_core.set_flags()):
+    if _function(frame, step.called) is not function:
         return None
     bound = 1.0
     for x in map(_core.primal, args):

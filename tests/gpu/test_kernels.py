@@ -28,7 +28,7 @@ pytestmark = pytest.mark.skipif(COMPILER is None, reason="needs a C++ compiler")
 def library(tmp_path_factory):
     """All kernels in one shared library."""
     folder = tmp_path_factory.mktemp("kernels")
-    parts = ["#include <cmath>\n#include <complex>\n#include <cstddef>\n", *in_one_file(texts())]
+    parts = ["#include <cmath>\n#include <complex>\n#include <cstddef>\n#include <cstring>\n", *in_one_file(texts())]
     (folder / "kernels.cpp").write_text("".join(parts))
     flags = ["-std=c++17", "-O1", "-shared", "-fPIC", "-DND_HOST", "-Wall", "-Wextra", "-Werror"]
     quiet = ["-Wno-unused-parameter", "-Wno-unused-function", "-Wno-unused-variable", "-Wno-unused-const-variable"]
@@ -38,6 +38,11 @@ def library(tmp_path_factory):
 
 def pointer(array):
     return array.ctypes.data_as(ctypes.c_void_p)
+
+
+def places(sums):
+    """Where a kernel leaves its sums: that of the value, those of the lanes, and nothing of one block alone."""
+    return pointer(sums), pointer(sums[1:]), None
 
 
 def words(number):
@@ -133,15 +138,15 @@ def test_sums_of_rows(library, name, ctype):
     arguments = []
     for x, t in zip(xs, ts, strict=True):
         arguments += [pointer(x)] if t is None else [pointer(x), pointer(t), words(N)]
-    found = np.zeros(1 + LANES)
-    getattr(library, f"total_{tag(name, ctype)}")(*arguments, pointer(found), words(N))
+    found = np.zeros(1 + LANES, dtype)
+    getattr(library, f"total_{tag(name, ctype)}")(*arguments, *places(found), words(N))
     expected = np.concatenate([[value.sum(dtype="f8")], lanes.sum(1, dtype="f8")])
     sizes = np.concatenate([[abs(value).sum(dtype="f8")], abs(lanes).sum(1, dtype="f8")])
     rtol = RTOL[dtype.char]
     np.testing.assert_allclose(found, expected, rtol=rtol, atol=rtol * max(1.0, sizes.max()))
     if name in STRIDED:
-        y, alone = np.zeros(N, dtype), np.zeros(1)
-        getattr(library, f"total_{tag(name, ctype)}_alone")(*map(pointer, xs), pointer(y), pointer(alone), words(N))
+        y, alone = np.zeros(N, dtype), np.zeros(1, dtype)
+        getattr(library, f"total_{tag(name, ctype)}_alone")(*map(pointer, xs), pointer(y), *places(alone), words(N))
         np.testing.assert_allclose(y, value, rtol=rtol)
         np.testing.assert_allclose(alone, expected[:1], rtol=rtol, atol=rtol * sizes[0])
 
@@ -150,9 +155,9 @@ def test_sums_are_of_float64(library):
     """Numbers that cancel in float32 do not: 2^25 and ones, of which each would be lost beside it."""
     x = np.ones(40_001, np.float32)
     x[0], x[-1] = 2.0**25, -(2.0**25)
-    y, found = np.zeros_like(x), np.zeros(1)
+    y, found = np.zeros_like(x), np.zeros(1, np.float32)
     one = np.ones_like(x)
-    library.total_multiply_f4_alone(pointer(x), pointer(one), pointer(y), pointer(found), words(x.size))
+    library.total_multiply_f4_alone(pointer(x), pointer(one), pointer(y), *places(found), words(x.size))
     assert found[0] == 39_999
 
 
@@ -183,9 +188,9 @@ def test_kernels_over_strides(library, name, ctype):
     close(y, value)
     close(dy, lanes)
     if ctype in SUMMED:
-        y[...], sums = 0, np.zeros(1 + LANES)
+        y[...], sums = 0, np.zeros(1 + LANES, dtype)
         summing = getattr(library, f"total_{tag(name, ctype)}_strided")
-        summing(*arguments, pointer(y), pointer(sums), struct, words(size))
+        summing(*arguments, pointer(y), *places(sums), struct, words(size))
         close(y, value)
         rtol = 20 * RTOL[dtype.char]
         np.testing.assert_allclose(sums, [value.sum(), *lanes.reshape(LANES, -1).sum(1)], rtol=rtol)
@@ -225,7 +230,7 @@ def test_lanes_that_are_zero_stay_zero(library):
     library.forward_reciprocal_f8(pointer(x), pointer(t), words(2), pointer(y), pointer(dy), words(2))
     np.testing.assert_array_equal(dy, [[0.0, -0.25], [0.0, 0.0]])
     sums_ = np.empty(1 + LANES)
-    library.total_reciprocal_f8(pointer(x), pointer(t), words(2), pointer(sums_), words(2))
+    library.total_reciprocal_f8(pointer(x), pointer(t), words(2), *places(sums_), words(2))
     np.testing.assert_array_equal(sums_[1:], [-0.25, 0.0])
 
 
