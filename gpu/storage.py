@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -28,6 +29,7 @@ GRID = 2**31 - 1
 SOURCES = {"forward": forward, "second": second}
 NONE = (None,) * 3
 ON = (True,)
+COMPILERS = ThreadPoolExecutor(4, "ndual-compiler")
 
 
 class Short(NamedTuple):
@@ -42,10 +44,6 @@ class Short(NamedTuple):
     kind: Any
     reads: tuple[bool, ...]
 
-    def launch(self, arguments: tuple[Any, ...], n: int) -> None:
-        """Launch it over n cells."""
-        self.kernel((min(-(-n // self.share), GRID),), self.block, (*arguments, n))
-
 
 class CupyStorage(Storage):
     """Arrays of CuPy. What has no kernel is evaluated in its NumPy form, by CuPy's own functions."""
@@ -55,6 +53,7 @@ class CupyStorage(Storage):
         self.entry: Any = None  # the code through which CuPy hands calls over: user code is what called it
         self._kernels: dict[Any, Any] = {}
         self._shorts: dict[Any, Short | None] = {}
+        self._begun: dict[Any, Future[Short | None]] = {}
         self._ones: dict[tuple[str, int], Any] = {}
 
     def owns(self, array: Any) -> bool:
@@ -136,8 +135,8 @@ class CupyStorage(Storage):
             if type(x) is ARRAY and x._c_contiguous and x.size:
                 short = self._short("forward", row, x.dtype, "c")
                 if short is not None:
-                    y = ARRAY(x.shape, short.kind)
-                    short.launch((x, y, y), x.size)
+                    n, y = x.size, ARRAY(x.shape, short.kind)
+                    short.kernel((min(-(-n // short.share), GRID),), short.block, (x, y, y, n))
                     return y
         found = self._forward(row, values, NONE[: len(values)], 0) if dtype is None else None
         return super().value(row, ufunc, values, dtype) if found is None else found[0]
@@ -160,6 +159,8 @@ class CupyStorage(Storage):
             return None
         keep = not width and reads(row, tuple(active))[-1]
         found = self._sums(row, values, lanes, width, facts, keep)
+        if found is not None and not width and len(values) == 1:
+            self._begin(row, facts[0], "u")
         return None if found is None else (facts[1], facts[0], found)
 
     def _sums(self, row: Any, values: list[Any], lanes: list[Any], width: int, facts: Any, keep: bool) -> Any:
@@ -172,15 +173,16 @@ class CupyStorage(Storage):
         kernel = self._kernel(key, sums.total, row, letters, strided, width, keep)
         if kernel is None:
             return None
-        share = sums.share(CTYPES[kind.char], letters, width)
-        return partial(self._run_sums, kernel, kind, shape, strided, arrays, lanes, width, keep, share)
+        shares = sums.shares(CTYPES[kind.char], letters, width)
+        return partial(self._run_sums, kernel, kind, shape, strided, arrays, lanes, width, keep, shares)
 
     def _run_sums(
         self, kernel: Any, kind: Any, shape: tuple[int, ...], strided: bool, arrays: list[Any], lanes: list[Any],
-        width: int, keep: bool, share: int,
+        width: int, keep: bool, shares: tuple[int, int],
     ) -> tuple[Any, Any, Any]:  # fmt: skip
         """The sum of the value, those of the lanes, and the value if it is kept."""
         n = math.prod(shape)
+        block, share = shares
         blocks = min(-(-n // share), sums.MOST_BLOCKS)
         value, tangent = ARRAY((), kind), ARRAY((width,), kind) if width else None
         found = value, value if tangent is None else tangent
@@ -192,14 +194,13 @@ class CupyStorage(Storage):
         arguments += (*found, partial_sums)
         if strided:
             arguments.append(layout(shape, arrays))
-        kernel((blocks,), (sums.BLOCK,), (*arguments, n))
+        kernel((blocks,), (block,), (*arguments, n))
         if blocks > 1:
             finish = self._kernels.get(("finish", kind.char))
             if finish is None:
-                text = sums.FINISH.format(ctype=CTYPES[kind.char])
-                finish = cupy.RawKernel(text, "ndual_finish", options=("-std=c++17",))
-                self._kernels["finish", kind.char] = finish
-            finish((1 + width,), (256,), (partial_sums, blocks, *found))
+                text = sums.FINISH.format(ctype=CTYPES[kind.char], threads=sums.FINISHERS)
+                finish = self._kernels["finish", kind.char] = cupy.RawKernel(text, "ndual_finish")
+            finish((1 + width,), (sums.FINISHERS,), (partial_sums, blocks, *found))
         return value, tangent, y
 
     def pull_all(self, row: Any, ufunc: Any, values: list[Any], value: Any, wanted: list[bool], w: Any) -> list[Any]:
@@ -210,8 +211,9 @@ class CupyStorage(Storage):
             if letter and side_by_side(x, kind):
                 short = self._short("pullback", row, kind, letter)
                 if short is not None and (not short.reads[1] or side_by_side(value, kind)):
-                    g = ARRAY(w.shape, kind)
-                    short.launch((*(x,) * short.reads[0], *(value,) * short.reads[1], w, g), w.size)
+                    n, g = w.size, ARRAY(w.shape, kind)
+                    given = (*(x,) * short.reads[0], *(value,) * short.reads[1], w, g, n)
+                    short.kernel((min(-(-n // short.share), GRID),), short.block, given)
                     return [g]
         found = self._pullback(row, values, value, tuple(wanted), w)
         return super().pull_all(row, ufunc, values, value, wanted, w) if found is None else found
@@ -222,20 +224,42 @@ class CupyStorage(Storage):
         try:
             return self._shorts[key]
         except KeyError:
-            kernel = None
-            read: tuple[bool, ...] = ON
-            if kind.char in CTYPES and what == "forward":
-                kernel = self._kernel((*key, False, 0), forward, row, letter, False, 0)
-            elif kind.char in CTYPES:
-                read = reads(row, ON, CTYPES[kind.char])
-                letters = "".join(["a" if on else "-" for on in read]) + letter
-                kernel = self._kernel((*key[:3], letters, ON, False), pullback, row, letters, False, ON)
-            if kernel is None:
-                self._shorts[key] = None
-            else:
-                block, share = shares(CTYPES[kind.char], 0)
-                self._shorts[key] = Short(kernel, (block,), share, result(row, kind), read)
-            return self._shorts[key]
+            begun = self._begun.pop(key, None)
+            found = self._shorts[key] = self._made(what, row, kind, letter) if begun is None else begun.result()
+            if what == "forward":
+                self._begin(row, kind, "a")
+            return found
+
+    def _made(self, what: str, row: Any, kind: Any, letter: str) -> Short | None:
+        """As :meth:`_short`, the first time."""
+        if kind.char not in CTYPES:
+            return None
+        key = what, row.name, kind.char
+        read: tuple[bool, ...] = ON
+        if what == "forward":
+            kernel = self._kernel((*key, letter, False, 0), forward, row, letter, False, 0)
+        else:
+            read = reads(row, ON, CTYPES[kind.char])
+            letters = "".join(["a" if on else "-" for on in read]) + letter
+            kernel = self._kernel((*key, letters, ON, False), pullback, row, letters, False, ON)
+        block, share = shares(CTYPES[kind.char], 0)
+        return None if kernel is None else Short(kernel, (block,), share, result(row, kind), read)
+
+    def _begin(self, row: Any, kind: Any, letter: str) -> None:
+        """Have the pullback of a row that a tape records compiled beside what goes on: the sweep asks for it next."""
+        key = "pullback", row.name, kind.char, letter
+        if key in self._shorts or key in self._begun:
+            return
+        device = cupy.cuda.Device()
+
+        def compiled() -> Short | None:
+            with device:
+                short = self._made("pullback", row, kind, letter)
+                if short is not None:
+                    short.kernel.compile()
+            return short
+
+        self._begun[key] = COMPILERS.submit(compiled)
 
     def _forward(
         self, row: Any, values: list[Any], lanes: Any, width: int, what: str = "forward", *options: Any
@@ -313,8 +337,8 @@ class CupyStorage(Storage):
             return self._kernels[key]
         except KeyError:
             text = source(row, CTYPES[key[2]], *options) if has_loop(row, key[2]) else None
-            kernel = None if text is None else cupy.RawKernel(text, f"ndual_{key[0]}", options=("-std=c++17",))
-            self._kernels[key] = kernel
+            # Options of its own would have CuPy ask the compiler for its version once more, for 30 to 70 ms.
+            kernel = self._kernels[key] = None if text is None else cupy.RawKernel(text, f"ndual_{key[0]}")
             return kernel
 
     @staticmethod

@@ -14,36 +14,40 @@ from typing import Any
 from ndual.gpu.head import head
 from ndual.gpu.source import texts, together
 
-__all__ = ["BLOCK", "FINISH", "MOST_BLOCKS", "share", "total"]
+__all__ = ["FINISH", "FINISHERS", "MOST_BLOCKS", "shares", "total"]
 
-# Of what was tried (128 to 512 threads of a block, 16 to 128 bytes of each on their way, 2112 to 65536 blocks), the sum
-# of cosines of 1e8 cells takes least so on an H200: 1.2 of the time that reading them takes at 4.3 TB/s. Others took up
-# to 1.9.
-BLOCK = 256
+# Threads of a block, and bytes that each has on their way at least, without lanes and with some. Of what was tried (128
+# to 512 threads, 16 to 128 bytes, 2112 to 65536 blocks) the sum of cosines of 1e8 cells in float32 takes least so on an
+# H200: 1.13 of the time that reading them takes at 4.3 TB/s. With lanes, for which there are fewer registers, half the
+# threads take up to 1.08 times as long.
+ALONE, BESIDE = (128, 128), (256, 64)
 MOST_BLOCKS = 8192
-FLIGHT = 64
-"""Bytes that a thread has on their way at least, in as many cells as that takes."""
 GROUP = 4
 """Cells that are added in their own type: a conversion of each takes 1.29 instead of 1.21 in float32."""
+FINISHERS = 1024
+"""Threads that add up the sums of the blocks: with 256 of them it takes 10 µs, as much as reading 1e7 cells."""
 
 # The partial sums of one kernel are (sums, blocks); a block of this one adds up those of one sum.
 FINISH = """\
-extern "C" __global__ void __launch_bounds__(256) ndual_finish(
+extern "C" __global__ void __launch_bounds__({threads}) ndual_finish(
     const double *__restrict__ partial, long long blocks, {ctype} *__restrict__ value, {ctype} *__restrict__ lanes) {{
-    __shared__ double warps[8];
+    __shared__ double warps[{threads} / 32];
     double s = 0;
-    for (long long i = threadIdx.x; i < blocks; i += 256)
+    #pragma unroll 8
+    for (long long i = threadIdx.x; i < blocks; i += {threads})
         s += partial[blockIdx.x * blocks + i];
     for (int half = 16; half > 0; half /= 2)
         s += __shfl_down_sync(0xffffffff, s, half);
     if (threadIdx.x % 32 == 0)
         warps[threadIdx.x / 32] = s;
     __syncthreads();
-    if (threadIdx.x != 0)
+    if (threadIdx.x >= 32)
         return;
-    for (int i = 1; i < 8; i++)
-        s += warps[i];
-    *(blockIdx.x ? lanes + blockIdx.x - 1 : value) = ({ctype})s;
+    s = threadIdx.x < {threads} / 32 ? warps[threadIdx.x] : 0;
+    for (int half = 16; half > 0; half /= 2)
+        s += __shfl_down_sync(0xffffffff, s, half);
+    if (threadIdx.x == 0)
+        *(blockIdx.x ? lanes + blockIdx.x - 1 : value) = ({ctype})s;
 }}
 """
 
@@ -110,6 +114,7 @@ extern "C" __global__ void __launch_bounds__({block}) ndual_total({parameters}) 
     __syncthreads();
     for (int k = threadIdx.x; k < {sums}; k += {block}) {{
         double s = 0;
+        #pragma unroll 1  // or this takes longer to compile than all else
         for (int i = 0; i < {block} / 32; i++)
             s += warps[k][i];
         if (gridDim.x > 1)
@@ -123,11 +128,12 @@ extern "C" __global__ void __launch_bounds__({block}) ndual_total({parameters}) 
 
 
 @functools.cache
-def share(ctype: str, kinds: str, lanes: int) -> int:
-    """Cells that a block of :func:`total` takes at once: a power of two of a thread."""
+def shares(ctype: str, kinds: str, lanes: int) -> tuple[int, int]:
+    """Threads of a block of :func:`total`, and cells that it takes at once: a power of two of a thread."""
+    block, flight = BESIDE if lanes else ALONE
     loads = len(kinds) - kinds.count("s") + lanes * kinds.count("d")
-    each = max(1, FLIGHT // (loads * (8 if ctype == "double" else 4)))
-    return BLOCK << (each.bit_length() - 1)
+    each = max(1, flight // (loads * (8 if ctype == "double" else 4)))
+    return block, block << (each.bit_length() - 1)
 
 
 def total(row: Any, ctype: str, kinds: str, strided: bool, lanes: int, keep: bool) -> str | None:
@@ -177,11 +183,11 @@ def total(row: Any, ctype: str, kinds: str, strided: bool, lanes: int, keep: boo
         add += ["ND_UNROLL", f"for (int k = 0; k < {lanes}; k++)", f"    sums[1 + k] += {' + '.join(terms)};"]
     parameters += ["T *value", "T *lanes", "double *__restrict__ partial"]
     parameters += [*(["nd_layout layout"] if strided else []), "nd_int n"]
-    cells = share(ctype, kinds, lanes)
+    block, cells = shares(ctype, kinds, lanes)
     return head(ctype, nin, False) + BODY.format(
         nin=nin, active=max(1, len(active)), lanes=max(1, lanes), sums=1 + (lanes if active else 0),
         of_body=", ".join([*parameters, "nd_int i"]).replace("nd_layout layout", "const nd_layout &layout"),
         parameters=", ".join(parameters), arguments=", ".join([p.rpartition(" ")[2].lstrip("*") for p in parameters]),
-        take="\n    ".join(take), add="\n    ".join(together(add, ctype)), block=BLOCK, share=cells,
-        last=cells - BLOCK, unroll=cells // BLOCK, group=min(GROUP, cells // BLOCK),
+        take="\n    ".join(take), add="\n    ".join(together(add, ctype)), block=block, share=cells,
+        last=cells - block, unroll=cells // block, group=min(GROUP, cells // block),
     )  # fmt: skip
