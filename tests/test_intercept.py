@@ -3,6 +3,7 @@
 import contextvars
 import copy
 import functools
+import importlib.util
 import os
 import pickle
 import signal
@@ -391,3 +392,22 @@ def test_what_is_known_to_be_needed(f, writes, sites):
 def operator_in_place(out, x):
     out += x
     return np.sum(out)
+
+
+def test_libraries_that_load_when_they_are_looked_at_are_not(monkeypatch):
+    spec = importlib.util.find_spec("colorsys")
+    spec.loader = importlib.util.LazyLoader(spec.loader)
+    lazy = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, "colorsys", lazy)
+    spec.loader.exec_module(lazy)
+
+    def f(a):
+        hidden = {}
+        exec("import wave", hidden)  # a module that is new: all are looked at again
+        return np.sum(linear_solve(a, B))
+
+    monkeypatch.delitem(sys.modules, "wave", raising=False)
+    np.testing.assert_allclose(ndual.grad(f)(A), WANT)
+    assert type(lazy) is not types.ModuleType
+    assert lazy.rgb_to_hsv(1.0, 0.0, 0.0) == (0.0, 1.0, 1.0)
+    assert type(lazy) is types.ModuleType
