@@ -112,9 +112,9 @@ extern "C" __global__ void __launch_bounds__({block}) ndual_total({parameters}) 
             warps[k][threadIdx.x / 32] = s;
     }}
     __syncthreads();
+    #pragma unroll 1  // it is one turn mostly, and takes 40 ms to compile otherwise
     for (int k = threadIdx.x; k < {sums}; k += {block}) {{
         double s = 0;
-        #pragma unroll 1  // or this takes longer to compile than all else
         for (int i = 0; i < {block} / 32; i++)
             s += warps[k][i];
         if (gridDim.x > 1)

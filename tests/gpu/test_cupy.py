@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import ndual
+from ndual.rules.elementwise import TABLE
 
 MODES = ["forward", "reverse"]
 
@@ -242,6 +243,47 @@ def test_unknown_kernels_raise(device):
         for lose in (lambda x: cp.sum(reduction(x)), lambda x: raw((1,), (1,), (x,)) or cp.sum(x)):
             with pytest.raises(ndual.NdualError, match="Unsupported type"):
                 ndual.grad(lose, mode=mode)(cp.ones(3))
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4"])
+@pytest.mark.parametrize("n", [1, 3, 2048, 2049, 4096, 4097, 20_000_003])
+def test_sums_by_one_block_and_by_several(device, n, dtype):
+    """Of a block or less, of more than one, and of more cells than all blocks take at once; the same each time."""
+    cp = device
+    x, t = cp.linspace(0, 1, n, dtype=dtype), cp.linspace(1, 2, n, dtype=dtype)
+    exact = x.get().astype("f8")
+    rtol = 1e-12 if dtype == "f8" else 1e-6
+    sums = []
+    for _ in range(2):
+        value, gradient = ndual.value_and_grad(lambda x: cp.sum(cp.cos(x)), mode="reverse")(x)
+        forward, tangent = ndual.jvp(lambda x: cp.sum(cp.cos(x)), (x,), (t,))
+        sums.append([float(value), float(forward), float(tangent)])
+    equal(value, np.sum(np.cos(exact)), rtol)
+    equal(forward, np.sum(np.cos(exact)), rtol)
+    equal(tangent, -np.sum(np.sin(exact) * t.get()), rtol)
+    np.testing.assert_allclose(gradient.get(), -np.sin(exact), rtol=rtol, atol=rtol)
+    assert sums[0] == sums[1]
+
+
+def test_the_seed_of_a_sweep_stays_one(device):
+    cp = device
+    for _ in range(2):
+        found = ndual.grad(lambda x: x, mode="reverse")(cp.array(3.0))
+        equal(found, 1.0)
+        found[...] = 5.0
+        equal(ndual.grad(lambda x: cp.sum(x) + x[0] * cp.sum(x), mode="reverse")(cp.ones(2)), [4.0, 2.0])
+
+
+def test_pullbacks_that_do_not_compile_say_so(device, monkeypatch):
+    """They are compiled beside the run, in a thread; the sweep is told."""
+    cp = device
+    from ndual.gpu import storage
+
+    monkeypatch.setattr(storage, "pullback", lambda *args: "no CUDA")
+    memory, row, x = storage.CupyStorage(), TABLE["arctan"], cp.ones(3)
+    equal(memory.value(row, None, [x], None), np.full(3, math.pi / 4))
+    with pytest.raises(cp.cuda.compiler.CompileException):
+        memory.pull_all(row, None, [x], None, [True], x)
 
 
 def test_memory_returns(device):
