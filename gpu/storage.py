@@ -29,16 +29,17 @@ GRID = 2**31 - 1
 SOURCES = {"forward": forward, "second": second}
 NONE = (None,) * 3
 ON = (True,)
+DEVICE = cupy.cuda.runtime.getDevice
 COMPILERS = ThreadPoolExecutor(4, "ndual-compiler")
 
 
 class Short(NamedTuple):
-    """A kernel of a row of one operand over cells side by side: the short way of most calls.
+    """A kernel of a row of one operand over cells side by side, on one device: the short way of most calls.
 
     `share` is what a block does, `kind` the type of the result; a pullback `reads` operand and value.
     """
 
-    kernel: Any
+    function: Any
     block: tuple[int]
     share: int
     kind: Any
@@ -62,9 +63,9 @@ class CupyStorage(Storage):
 
     def admit(self, array: Any, name: str) -> None:
         """What a derivative makes lies on the current device, as CuPy has it; so must its arguments."""
-        if array.data.device_id != cupy.cuda.runtime.getDevice():
+        if array.data.device_id != DEVICE():
             raise NdualError(
-                f"{name}: expected an array on the current device, {cupy.cuda.runtime.getDevice()}; got one on device "
+                f"{name}: expected an array on the current device, {DEVICE()}; got one on device "
                 f"{array.data.device_id}. Take the derivative there: with cupy.cuda.Device({array.data.device_id}): …"
             )
 
@@ -88,7 +89,7 @@ class CupyStorage(Storage):
 
     def one(self, dtype: Any) -> Any:
         """As :meth:`Storage.one`, the same one each time: to fill an array takes 10 µs."""
-        key = dtype.char, cupy.cuda.runtime.getDevice()
+        key = dtype.char, DEVICE()
         found = self._ones.get(key)
         if found is None:
             found = self._ones[key] = cupy.asarray(np.ones((), dtype))
@@ -136,7 +137,7 @@ class CupyStorage(Storage):
                 short = self._short("forward", row, x.dtype, "c")
                 if short is not None:
                     n, y = x.size, ARRAY(x.shape, short.kind)
-                    short.kernel((min(-(-n // short.share), GRID),), short.block, (x, y, y, n))
+                    short.function((min(-(-n // short.share), GRID),), short.block, (x, y, y, n))
                     return y
         found = self._forward(row, values, NONE[: len(values)], 0) if dtype is None else None
         return super().value(row, ufunc, values, dtype) if found is None else found[0]
@@ -213,25 +214,25 @@ class CupyStorage(Storage):
                 if short is not None and (not short.reads[1] or side_by_side(value, kind)):
                     n, g = w.size, ARRAY(w.shape, kind)
                     given = (*(x,) * short.reads[0], *(value,) * short.reads[1], w, g, n)
-                    short.kernel((min(-(-n // short.share), GRID),), short.block, given)
+                    short.function((min(-(-n // short.share), GRID),), short.block, given)
                     return [g]
         found = self._pullback(row, values, value, tuple(wanted), w)
         return super().pull_all(row, ufunc, values, value, wanted, w) if found is None else found
 
     def _short(self, what: str, row: Any, kind: Any, letter: str) -> Short | None:
         """The kernel of a row of one operand over cells side by side, None if it has none."""
-        key = what, row.name, kind.char, letter
+        key = what, row.name, kind.char, letter, DEVICE()
         try:
             return self._shorts[key]
         except KeyError:
-            begun = self._begun.pop(key, None)
-            found = self._shorts[key] = self._made(what, row, kind, letter) if begun is None else begun.result()
             if what == "forward":
                 self._begin(row, kind, "a")
+            begun = self._begun.pop(key, None)
+            found = self._shorts[key] = self._made(what, row, kind, letter) if begun is None else begun.result()
             return found
 
     def _made(self, what: str, row: Any, kind: Any, letter: str) -> Short | None:
-        """As :meth:`_short`, the first time."""
+        """As :meth:`_short`, the first time; compiled for the current device."""
         if kind.char not in CTYPES:
             return None
         key = what, row.name, kind.char
@@ -243,21 +244,17 @@ class CupyStorage(Storage):
             letters = "".join(["a" if on else "-" for on in read]) + letter
             kernel = self._kernel((*key, letters, ON, False), pullback, row, letters, False, ON)
         block, share = shares(CTYPES[kind.char], 0)
-        return None if kernel is None else Short(kernel, (block,), share, result(row, kind), read)
+        return None if kernel is None else Short(kernel.kernel, (block,), share, result(row, kind), read)
 
     def _begin(self, row: Any, kind: Any, letter: str) -> None:
         """Have the pullback of a row that a tape records compiled beside what goes on: the sweep asks for it next."""
-        key = "pullback", row.name, kind.char, letter
+        key = "pullback", row.name, kind.char, letter, DEVICE()
         if key in self._shorts or key in self._begun:
             return
-        device = cupy.cuda.Device()
 
         def compiled() -> Short | None:
-            with device:
-                short = self._made("pullback", row, kind, letter)
-                if short is not None:
-                    short.kernel.compile()
-            return short
+            with cupy.cuda.Device(key[-1]):
+                return self._made("pullback", row, kind, letter)
 
         self._begun[key] = COMPILERS.submit(compiled)
 
