@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import sys
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -256,7 +257,8 @@ class CupyStorage(Storage):
             with cupy.cuda.Device(key[-1]):
                 return self._made("pullback", row, kind, letter)
 
-        self._begun[key] = COMPILERS.submit(compiled)
+        with contextlib.suppress(RuntimeError):  # no thread starts while the interpreter ends
+            self._begun[key] = COMPILERS.submit(compiled)
 
     def _forward(
         self, row: Any, values: list[Any], lanes: Any, width: int, what: str = "forward", *options: Any

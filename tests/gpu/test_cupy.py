@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -274,8 +275,8 @@ def test_the_seed_of_a_sweep_stays_one(device):
         equal(ndual.grad(lambda x: cp.sum(x) + x[0] * cp.sum(x), mode="reverse")(cp.ones(2)), [4.0, 2.0])
 
 
-def test_pullbacks_that_do_not_compile_say_so(device, monkeypatch):
-    """They are compiled beside the run, in a thread; the sweep is told."""
+def test_pullbacks_compiled_beside_the_run(device, monkeypatch):
+    """In a thread; the sweep is told where one does not compile."""
     cp = device
     from ndual.gpu import storage
 
@@ -284,6 +285,13 @@ def test_pullbacks_that_do_not_compile_say_so(device, monkeypatch):
     equal(memory.value(row, None, [x], None), np.full(3, math.pi / 4))
     with pytest.raises(cp.cuda.compiler.CompileException):
         memory.pull_all(row, None, [x], None, [True], x)
+    monkeypatch.undo()
+    ended = ThreadPoolExecutor(1)
+    ended.shutdown()
+    monkeypatch.setattr(storage, "COMPILERS", ended)  # as at the end of the interpreter: they are compiled in turn
+    memory = storage.CupyStorage()
+    memory.value(row, None, [x], None)
+    equal(memory.pull_all(row, None, [x], None, [True], x)[0], np.full(3, 0.5))
 
 
 def test_memory_returns(device):
