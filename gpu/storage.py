@@ -200,9 +200,9 @@ class CupyStorage(Storage):
         if blocks > 1:
             finish = self._kernels.get(("finish", kind.char))
             if finish is None:
-                text = sums.FINISH.format(ctype=CTYPES[kind.char], threads=sums.FINISHERS)
+                text = sums.FINISH.format(ctype=CTYPES[kind.char])
                 finish = self._kernels["finish", kind.char] = cupy.RawKernel(text, "ndual_finish")
-            finish((1 + width,), (sums.FINISHERS,), (partial_sums, blocks, *found))
+            finish((1 + width,), (256,), (partial_sums, blocks, *found))
         return value, tangent, y
 
     def pull_all(self, row: Any, ufunc: Any, values: list[Any], value: Any, wanted: list[bool], w: Any) -> list[Any]:
