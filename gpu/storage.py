@@ -175,16 +175,16 @@ class CupyStorage(Storage):
         kernel = self._kernel(key, sums.total, row, letters, strided, width, keep)
         if kernel is None:
             return None
-        shares = sums.shares(CTYPES[kind.char], letters, width)
-        return partial(self._run_sums, kernel, kind, shape, strided, arrays, lanes, width, keep, shares)
+        sizes = sums.shares(CTYPES[kind.char], letters, width)
+        return partial(self._run_sums, kernel, kind, shape, strided, arrays, lanes, width, keep, sizes)
 
     def _run_sums(
         self, kernel: Any, kind: Any, shape: tuple[int, ...], strided: bool, arrays: list[Any], lanes: list[Any],
-        width: int, keep: bool, shares: tuple[int, int],
+        width: int, keep: bool, sizes: tuple[int, int],
     ) -> tuple[Any, Any, Any]:  # fmt: skip
         """The sum of the value, those of the lanes, and the value if it is kept."""
         n = math.prod(shape)
-        block, share = shares
+        block, share = sizes
         blocks = min(-(-n // share), sums.MOST_BLOCKS)
         value, tangent = ARRAY((), kind), ARRAY((width,), kind) if width else None
         found = value, value if tangent is None else tangent
