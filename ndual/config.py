@@ -59,7 +59,8 @@ class config:  # noqa: N801 (reads as a function where it is used)
     Parameters
     ----------
     exact : bool
-        Values of sine-like functions are bit-equal to NumPy's (otherwise within 1 ulp, and faster).
+        Values equal to NumPy's to the bit, slower: of functions such as the sine, whose derivative comes with them, and
+        of sums and products that are otherwise rounded in another order.
     debug : bool
         Check every rule's types, shapes and aliasing, and name the first operation that makes a NaN.
     intercept : bool

@@ -48,6 +48,7 @@ from ndual._core._dual cimport (
     lower,
     mirror,
     mirror_base,
+    name_of,
     peeled,
     nd_shadow,
     nd_tape_node,

@@ -120,19 +120,13 @@ cdef bint handy(double number, int item) noexcept:
     return 1e-20 < abs(number) < 1e20 if item == 8 else 1e-12 < abs(number) < 1e12
 
 
-cdef Py_ssize_t names = 0
-
-
 cdef int name_multiple(NDualArray x, NDualArray out, double ratio) except -1:
     """Note that the values of an array are a number times those of another, as long as neither is written to."""
-    global names
-    if not like_cells(x, out) or not handy(ratio, out.itemsize_):
-        return 0
-    if x.buf.root == 0 and x.buf.name == 0:
-        names += 1
-        x.buf.name = names
-    out.buf.root = x.buf.root if x.buf.root else x.buf.name
-    out.buf.ratio = ratio * x.buf.ratio if x.buf.root else ratio
+    if x.buf.root:
+        ratio *= x.buf.ratio
+    if like_cells(x, out) and handy(ratio, out.itemsize_):
+        out.buf.root = x.buf.root if x.buf.root else name_of(x.buf)
+        out.buf.ratio = ratio
     return 0
 
 

@@ -36,7 +36,7 @@ cdef extern from "ndual_state.h":
         PyObject* swept
         PyTypeObject* scalar
         nd_tape* tape
-        int exact, debug, copy_constants, compared
+        int exact, compared_passes, debug, copy_constants, compared
 
 cdef enum:
     INLINE_DIMS = 4
@@ -229,6 +229,7 @@ cdef class Run:
 cdef nd_state* state() noexcept
 cdef Buffer empty_buffer(Level level)
 cdef int own_values(Buffer buffer) except -1
+cdef Py_ssize_t name_of(Buffer buffer) noexcept
 cdef Py_ssize_t live() noexcept
 cdef void* pooled(Py_ssize_t nbytes, int* size_class) except NULL
 cdef void give_back(void* memory, int size_class) noexcept

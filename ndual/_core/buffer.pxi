@@ -196,6 +196,18 @@ cdef object shared_arguments():
     )
 
 
+cdef Py_ssize_t _names = 0
+
+
+cdef Py_ssize_t name_of(Buffer buffer) noexcept:
+    """The name of the values that a buffer has until the next write."""
+    global _names
+    if buffer.name == 0:
+        _names += 1
+        buffer.name = _names
+    return buffer.name
+
+
 cdef int make_writable(Buffer buffer, Py_ssize_t lane, Py_ssize_t lo, Py_ssize_t hi) except -1:
     """Own what is borrowed, and have memory for lanes lo..hi, `lane` bytes apart.
 

@@ -71,7 +71,6 @@ cdef object quick_map(Row row, NDualArray x, NDualArray y, const void* constant,
     cdef Py_ssize_t lo, hi
     cdef NDualArray r
     cdef int at = 0, nin = 1
-    cdef bint summed
     check_array(x)
     if nd_tls.tape != NULL and row.slope and x.buf.traced and x.size_:
         return map_slope(row, x)
@@ -95,12 +94,6 @@ cdef object quick_map(Row row, NDualArray x, NDualArray y, const void* constant,
     dense(x)
     if y is not None:
         dense(y)
-    summed = x.size_ >= AHEAD_CELLS and sums_next(row, x, y, constant_first, hi - lo)
-    r = new_window(x.buf.level, x.typenum, x.ndim_, x.shape_, lo, hi)
-    out.v = r.buf.v
-    out.t = r.buf.t
-    out.vs = out.ts = &stride
-    out.lane = r.lane
     if constant != NULL:
         at = 1 if constant_first else 0
         ins[1 - at].v = <const char*>constant
@@ -118,8 +111,13 @@ cdef object quick_map(Row row, NDualArray x, NDualArray y, const void* constant,
         if not row.flat:
             aim(&ins[1], y, lo)
         nin = 2
-    if summed:
-        return map_and_sum(row, nin, ins, r, a, b)
+    if x.size_ >= AHEAD_CELLS and sums_next(row, x, y, constant_first, hi - lo):
+        return map_and_sum(row, nin, ins, x, a, b, lo, hi - lo)
+    r = new_window(x.buf.level, x.typenum, x.ndim_, x.shape_, lo, hi)
+    out.v = r.buf.v
+    out.t = r.buf.t
+    out.vs = out.ts = &stride
+    out.lane = r.lane
     run_kernel(row, x.typenum, nin, ins, &out, 1, &size, hi - lo)
     if nd_tls.tape != NULL and not row.flat:
         recorder().mapped(recorder().operands(row, (a,) if row.nin == 1 else (a, b)), r)

@@ -265,6 +265,11 @@ cdef Level find_level(unsigned long long id):
     return level if level is not None and level.alive else None
 
 
+cdef inline bint as_numpy() noexcept:
+    """Whether values must be what NumPy computes, to the bit, or the same whatever moves in a pass."""
+    return nd_tls.exact or nd_tls.compared_passes
+
+
 cdef void turn(Level level) noexcept:
     """Have a running level at hand."""
     if nd_tls.level != NULL:

@@ -226,7 +226,7 @@ cdef NDualArray host_product(object function, object a, object b):
         ndim += 1
     r = new_window(running(), typenum, ndim, shape, lo, hi)
     weighted = type(b) is NDualArray and (<NDualArray>b).buf.scaled and nd_tls.tape == NULL
-    if not weighted or nd_tls.exact:
+    if not weighted or as_numpy():
         function(
             values(<NDualArray>a) if type(a) is NDualArray else a,
             values(<NDualArray>b) if type(b) is NDualArray else b,
@@ -241,13 +241,10 @@ cdef NDualArray host_product(object function, object a, object b):
     aim_factor(&g, b)
     item = r.itemsize_
     cells = r.size_ * item
-    if seeds_alone(&f, &g, b):
-        columns_of_a(&f, &g, <NDualArray>b, r.buf.t, item)
-        if ndim == 0:
-            r.flags_ |= NSCALAR
-        return r
-    if weighted:
-        if not weighted_product(loop, &f, <NDualArray>b, typenum, r):
+    if weighted or seeds_alone(&f, &g, b):
+        if not weighted:
+            columns_of_a(&f, &g, <NDualArray>b, r.buf.t, item)
+        elif not weighted_product(loop, &f, <NDualArray>b, typenum, r):
             return None
         if ndim == 0:
             r.flags_ |= NSCALAR

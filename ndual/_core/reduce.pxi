@@ -12,7 +12,7 @@ cdef object sum_all(NDualArray x):
     cdef object s
     check_array(x)
     if type(x.device_v) is Ahead:
-        return sum_ahead(x)
+        return device_sum_ahead(x)
     if recorded_below(x) and traced(x) and x.typenum == cnp.NPY_DOUBLE:
         below = peeled(<NDualArray>x.device_v)
         r = untraced(sum_all(<NDualArray>below) if type(below) is NDualArray else np_sum(below), x.buf.level)

@@ -13,7 +13,17 @@ from typing import Any
 
 import numpy as np
 
-from ndual._core._dual import Facts, Run, as_array, bottom, is_dual, pooled_zeros, storage_for, to_host
+from ndual._core._dual import (
+    Facts,
+    Run,
+    as_array,
+    bottom,
+    is_dual,
+    pooled_zeros,
+    set_compared_passes,
+    storage_for,
+    to_host,
+)
 from ndual.errors import ArgumentTypeError, ArgumentValueError, NdualError
 
 
@@ -116,6 +126,15 @@ class ForwardRun(Run):
         self, inputs: list[Any], progress: Callable[[int], Iterable[int]], call: Callable[..., Any] | None
     ) -> tuple[Any, Any, bool, bool]:
         """Every pass over checked inputs."""
+        former = set_compared_passes(self.passes > 1)
+        try:
+            return self._sweep_all(inputs, progress, call)
+        finally:
+            set_compared_passes(former)
+
+    def _sweep_all(
+        self, inputs: list[Any], progress: Callable[[int], Iterable[int]], call: Callable[..., Any] | None
+    ) -> tuple[Any, Any, bool, bool]:
         if self._units is None:
             self._units = self._make_units()
         units, dof, width = self._units, self.dof, self.width

@@ -231,8 +231,8 @@ cdef bint weighted_product(nd_loop loop, factor* a, NDualArray x, int typenum, N
 
     Unless rounding is to be NumPy's, the values are one more row of each part: a large matrix is read once for both.
     """
-    cdef Py_ssize_t lanes = x.buf.hi - x.buf.lo, rows = lanes + (not nd_tls.exact), item = x.itemsize_
-    cdef Py_ssize_t at, stop, step, nbytes = rows * a.rows * item
+    cdef Py_ssize_t lanes = x.buf.hi - x.buf.lo, rows = lanes + (not as_numpy()), item = x.itemsize_
+    cdef Py_ssize_t at, stop, step, nbytes = rows * a.rows * item, room
     cdef Py_ssize_t left[2]
     cdef Py_ssize_t right[2]
     cdef int size_class
@@ -241,8 +241,9 @@ cdef bint weighted_product(nd_loop loop, factor* a, NDualArray x, int typenum, N
     cdef char* sums
     cdef char* found
     step = min(x.size_, max(<Py_ssize_t>1, WORKED_BYTES // (lanes * item * ND_BLOCK)) * ND_BLOCK)
-    part = <char*>pooled(rows * step * item + 2 * nbytes, &size_class)
-    sums = part + rows * step * item
+    room = rows * step * item
+    part = <char*>pooled(room + nbytes * ((rows > lanes) + (step < x.size_)), &size_class)
+    sums = part + room + (nbytes if step < x.size_ else 0) if rows > lanes else r.buf.t
     left[0], left[1] = step * item, item
     right[0], right[1] = a.vs[1], a.vs[0]
     for at in range(0, x.size_, step):
@@ -250,13 +251,13 @@ cdef bint weighted_product(nd_loop loop, factor* a, NDualArray x, int typenum, N
         work_out_part(x.buf, at, stop, part, left[0])
         if rows > lanes:
             memcpy(part + lanes * left[0], vptr(x) + at * item, (stop - at) * item)
-        found = sums + nbytes if at else sums
+        found = part + room if at else sums
         gemm(loop, 1, rows, stop - at, a.rows, part, 0, left, a.v + at * a.vs[1], 0, right, found, a.rows * item, item)
         if at:
             add_finite(typenum, sums, found, rows * a.rows)
     finite = add_finite(typenum, sums, NULL, rows * a.rows)
-    memcpy(r.buf.t, sums, lanes * a.rows * item)
     if rows > lanes:
+        memcpy(r.buf.t, sums, lanes * a.rows * item)
         memcpy(r.buf.v, sums + lanes * a.rows * item, a.rows * item)
     nd_pool_free(part, size_class)
     return finite

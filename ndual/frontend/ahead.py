@@ -75,12 +75,12 @@ def total_here(frame: types.FrameType, rule: Any, function: Any, args: tuple[Any
     """What stands for the result of a function that a frame calls by its name and hands to the sum of all cells next.
 
     None where the result is computed: also where a cell of it may overflow or is not finite, so that its sum is not
-    what `rule` says, and where rounding is to be NumPy's.
+    what `rule` says, and where the value must be NumPy's to the bit.
     """
     step = _at(frame)
-    if step is None or not step.called or not _sums(frame, step, np.sum) or any(_core.set_flags()):
+    if step is None or not step.called or not _sums(frame, step, np.sum) or len(args) != 2:
         return None
-    if _function(frame, step.called) is not function:
+    if _function(frame, step.called) is not function or not _core.left_to_sums():
         return None
     bound = 1.0
     for x in map(_core.primal, args):
@@ -89,7 +89,8 @@ def total_here(frame: types.FrameType, rule: Any, function: Any, args: tuple[Any
         bound *= float(np.max(np.abs(x))) * x.size
     if not bound < LARGE:
         return None
-    return _core.sum_found(rule.total(_core.namespace(next(filter(_core.is_dual, args))), *args))
+    args = tuple([x if _core.is_dual(x) else x.copy() for x in args])  # which f may write to, or has in an argument
+    return _core.awaited(rule.total(_core.namespace(next(filter(_core.is_dual, args))), *args), function, args)
 
 
 def _at(frame: types.FrameType) -> Step | None:

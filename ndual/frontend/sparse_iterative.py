@@ -212,11 +212,13 @@ class _LeastSquares:
             return np.stack([self.solve(column, trans) for column in b.T], -1)
         if trans in "TC":
             return np.conj(self.solve(np.conj(b), "H" if trans == "T" else "N"))
-        with _core.Pause():
-            found: Any = self.routine(self.operators[trans], b, **self.options)
-        if self.lost or _stopped(self.routine, found):
-            return unsolved(self.routine, found[0], "istop=7")
-        return found[0]
+        operator = self.operators[trans]
+        if not self.lost:
+            with _core.Pause():
+                found: Any = self.routine(operator, b, **self.options)
+            if not _stopped(self.routine, found):
+                return found[0]
+        return unsolved(self.routine, np.zeros(operator.shape[1], np.result_type(operator.dtype, b)), "istop=7")
 
 
 class _Adjoint:
@@ -239,10 +241,11 @@ def least_squares(original: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
     if is_quiet(given["A"], given["b"], given["damp"], given["x0"]):
         return original(*_core.constants(args, True), **_core.constants(kwargs, True))
     a, b, damp = Operand(given["A"]), dense(given["b"]), given["damp"]
-    if original.__name__ == "lsqr" and _core.bottom(damp) < 0:  # which damps by positive numbers alone
-        damp = 0.0
     start = dense(given["x0"]) if given["x0"] is not None else None
     given |= {"b": _core.bottom(b), "damp": float(_core.bottom(damp))}
+    # SciPy's lsqr turns its rows by a damping above zero alone; the square of any enters its first norm.
+    ignored = original.__name__ == "lsqr" and given["damp"] < 0
+    damp = 0.0 if ignored else damp
     given |= {"x0": None if start is None else _core.bottom(start)}
     found = original(a.plain, **{key: given[key] for key in given if key != "A"})
     x = found[0]
@@ -270,18 +273,21 @@ def least_squares(original: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
         return better, q + backed(still(better - start - problem.adjoint_times(q)), turned)
 
     q = turned.solve(x - _core.bottom(start), "N")
-    solver.lost = _stopped(original, found)
+    solver.lost = _stopped(original, found)  # from here on: q is a value
     moved = settled((x, q), improve)[0]
-    return _with_norms(original.__name__, found, moved, problem, start)
+    return _with_norms(original.__name__, found, moved, problem, ignored)
 
 
-def _with_norms(name: str, found: tuple[Any, ...], x: Any, problem: _Augmented, start: Any) -> tuple[Any, ...]:
-    """The results of lsqr or lsmr; what the iteration estimates on its way has a derivative of NaN."""
+def _with_norms(name: str, found: tuple[Any, ...], x: Any, problem: _Augmented, ignored: bool) -> tuple[Any, ...]:
+    """The results of lsqr or lsmr; what the iteration estimates on its way has a derivative of NaN.
+
+    So has the first norm of lsqr where it `ignored` the damping, which is then no norm of a residual.
+    """
     residual = problem.right - problem.times(x)
     whole, part = np.linalg.norm(residual), np.linalg.norm(residual[: problem.size])
     size = np.linalg.norm(x)
-    known = {3: part, 4: whole, 8: size} if name == "lsqr" else {3: whole, 7: size}
     unknown = size * np.nan
+    known = {3: unknown if ignored else part, 4: whole, 8: size} if name == "lsqr" else {3: whole, 7: size}
 
     def one(k: int, value: Any) -> Any:
         if k == 0:

@@ -348,8 +348,7 @@ def _product_of_sums(xp: Any, a: Any, b: Any) -> Any:
     return xp.multiply(xp.sum(a), xp.sum(b))
 
 
-@composition("numpy.linalg.outer")
-@composition("numpy.outer", total=_product_of_sums)
+@composition("numpy.outer numpy.linalg.outer", total=_product_of_sums)
 def outer(xp: Any, a: Any, b: Any) -> Any:
     """One broadcast multiplication."""
     return xp.multiply(xp.reshape(a, (-1, 1)), xp.reshape(b, (1, -1)))

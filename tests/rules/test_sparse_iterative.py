@@ -11,7 +11,6 @@ from sparse_checks import BANDS, CELLS, N, X, Z, check
 import ndual
 
 RNG = np.random.default_rng(0)
-
 B = RNG.normal(size=N)
 TIGHT = {"rtol": 1e-13}
 TALL = sp.csr_array(RNG.normal(size=(7, 4)))
@@ -141,6 +140,16 @@ LSQR, LSMR = sla.lsqr, sla.lsmr
 @pytest.mark.parametrize("f", [LSQR, LSMR], ids=["lsqr", "lsmr"])
 def test_least_squares(f, name):
     check(lambda x: LEAST[name](f, x), TALL.data, 1e-6)
+
+
+@pytest.mark.parametrize("damp", [-0.5, 0.0, 0.5])
+@pytest.mark.parametrize("f", [LSQR, LSMR], ids=["lsqr", "lsmr"])
+def test_results_of_least_squares_are_scipys(f, damp):
+    """All of them, the estimates of norms too."""
+    found = []
+    ndual.jvp(lambda x: found.append(f(tall(x), x[:7], damp=damp)) or x, (TALL.data,), (TALL.data,))
+    for got, want in zip(found[0], f(TALL, TALL.data[:7], damp=damp), strict=True):
+        np.testing.assert_array_equal(ndual.stop_gradient(got), want)
 
 
 @pytest.mark.filterwarnings("ignore:The problem size")

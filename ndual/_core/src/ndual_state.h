@@ -24,6 +24,7 @@ typedef struct nd_state {
     PyTypeObject *scalar;     /* the scalar class of its width, NULL beyond the widest */
     nd_tape *tape;            /* the list of the level at hand if it records; NULL: it carries lanes */
     int exact;                /* values of sin/cos-like rows bit-equal to NumPy's */
+    int compared_passes;      /* values are compared between passes, and must not hang on what moves in one */
     int debug;                /* check what rules and operations give */
     int copy_constants;       /* copy plain arrays that a tape reads, instead of making them read-only */
     int compared;             /* an active value of the level at hand was compared */
