@@ -131,3 +131,33 @@ def test_overlapping_writes_into_a_reversed_argument(mode):
     want = [np.array(f(np.eye(6)[k][::-1].copy()[::-1])) for k in range(6)]  # f is linear
     for chunk in (None, 1, 4) if mode == "forward" else (None,):
         np.testing.assert_array_equal(ndual.grad(f, mode=mode, chunk_size=chunk)(b), want)
+
+
+MATRIX = np.random.default_rng(0).standard_normal((5, 5))
+OUTPUTS = {
+    "multiply": lambda z, w: np.multiply(z, 2.0, out=(z,)),
+    "exp": lambda z, w: np.exp(z, out=(z,)),
+    "matmul": lambda z, w: np.matmul(MATRIX, z, out=(w,)),
+    "clip": lambda z, w: np.clip(z, 0.2, 0.7, out=(z,)),
+    "modf": lambda z, w: np.modf(3 * z, out=(z, w)),
+    "divmod": lambda z, w: np.divmod(3 * z, 0.7, out=(w, z)),
+    "part of divmod": lambda z, w: np.divmod(3 * z, 0.7, out=(None, z)),
+    "by position": lambda z, w: np.cumsum(z, 0, None, w),
+    "clip by position": lambda z, w: np.clip(z, 0.2, 0.7, w),
+}
+
+
+@pytest.mark.parametrize("mode", ["forward", "reverse"])
+@pytest.mark.parametrize("name", OUTPUTS)
+def test_outputs_in_tuples_and_by_position(name, mode):
+    x, step = np.linspace(0.1, 1.0, 5), 1e-6
+
+    def f(x):
+        z, w = np.sin(x), np.zeros_like(x)
+        OUTPUTS[name](z, w)
+        return np.sum(z * z) + np.sum(w * w)
+
+    value, found = ndual.value_and_grad(f, mode=mode)(x)
+    assert value == pytest.approx(f(x), rel=1e-14)
+    want = [(f(x + step * e) - f(x - step * e)) / (2 * step) for e in np.eye(5)]
+    np.testing.assert_allclose(found, want, atol=1e-8)

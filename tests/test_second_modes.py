@@ -256,3 +256,20 @@ def test_prepared_hessian_says_how(mode):
 def test_of_arguments_without_numbers(inner, outer, shape):
     found = ndual.jacobian(ndual.grad(lambda x: np.sum(x**2), mode=inner), mode=outer)(np.zeros(shape))
     assert found.shape == shape + shape
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_gradients_of_several_passes_differ_by_rounding(seed):
+    """What moves in a pass decides in which order a cotangent is added up; that is no other function."""
+    q, v = np.random.default_rng(seed).standard_normal((2, 500))
+
+    def f(p):
+        return np.sum((q * p[:1] + p[1:2]) * np.sin(v * p[2:3])) + np.sum(p * p)
+
+    p = np.linspace(0.5, 1.0, 200)
+    found = ndual.hessian(f)(p)
+    s, c = np.sin(v * p[2]), np.cos(v * p[2])
+    np.testing.assert_allclose(found, found.T, atol=1e-11)
+    np.testing.assert_allclose(np.diag(found)[3:], 2.0)
+    np.testing.assert_allclose(found[0, 2], np.sum(q * v * c), rtol=1e-11)
+    np.testing.assert_allclose(found[2, 2] - 2.0, -np.sum((q * p[0] + p[1]) * v * v * s), rtol=1e-11)

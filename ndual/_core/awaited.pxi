@@ -52,7 +52,6 @@ cdef class Awaited:
     cdef list names
 
     cdef object form(self):
-        cdef Buffer buffer
         if self.array is None:
             for operand, name in zip(self.operands, self.names, strict=True):
                 if type(operand) is NDualArray and (<NDualArray>operand).buf.name != name:

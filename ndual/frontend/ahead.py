@@ -9,6 +9,7 @@ operand. Everything else, a name in between as well, is computed at once.
 
 from __future__ import annotations
 
+import bisect
 import dis
 import functools
 import sys
@@ -28,6 +29,8 @@ __all__ = ["summed_here", "summed_next", "total_here"]
 OPERATORS = {"+": ("add",), "-": ("subtract",), "*": ("multiply",), "/": ("divide",), "**": ("power", "square", "sqrt")}
 LARGE = 1e300  # a bound of sums below which nothing in them overflows
 FILLERS = ("CACHE", "EXTENDED_ARG", "NOP", "PRECALL")
+SKIPPED = frozenset(dis.opmap.get(name, 0) for name in FILLERS)
+LEADING = frozenset(dis.opmap.get(name, 0) for name in ("CALL", "LOAD_ATTR", "LOAD_METHOD"))
 
 
 class Step(NamedTuple):
@@ -38,7 +41,36 @@ class Step(NamedTuple):
     total: tuple[str, ...]
 
 
-_steps: dict[int, tuple[Any, dict[int, Step | None]]] = {}
+class Code:
+    """What is known of a code object, whose instructions are read once, and only if they may lead to a sum."""
+
+    def __init__(self, code: types.CodeType) -> None:
+        number = id(code)
+        self.code = weakref.ref(code, lambda _: _codes.pop(number, None))
+        self.bytes = code.co_code
+        self.found: dict[int, Step | None] = {}
+
+    def may_sum(self, at: int) -> bool:
+        """Whether the instruction behind one is a call, or looks something up for one."""
+        for i in range(at + 2, len(self.bytes), 2):
+            if self.bytes[i] not in SKIPPED:
+                return self.bytes[i] in LEADING
+        return False
+
+    @functools.cached_property
+    def steps(self) -> list[dis.Instruction]:
+        """Those that do something."""
+        code = self.code()
+        return [i for i in dis.get_instructions(code) if i.opname not in FILLERS] if code is not None else []
+
+    def place(self, at: int) -> int:
+        """The number of the one at an offset; Python 3.11 may do a call at the filler before it."""
+        k = bisect.bisect_left(self.steps, at, key=lambda step: step.offset)
+        exact = k < len(self.steps) and self.steps[k].offset == at
+        return k if exact or self.bytes[at] == dis.opmap.get("PRECALL") else len(self.steps)
+
+
+_codes: dict[int, Code] = {}
 
 
 def summed_here(row: Any) -> bool:
@@ -96,10 +128,12 @@ def total_here(frame: types.FrameType, rule: Any, function: Any, args: tuple[Any
 def _at(frame: types.FrameType) -> Step | None:
     """The operation that a frame is at."""
     code, at = frame.f_code, frame.f_lasti
-    known = _known(code)
-    if at not in known:
-        known[at] = _step(code, at)
-    return known[at]
+    known = _codes.get(id(code))  # a weak dictionary would compare codes by their contents, which takes microseconds
+    if known is None or known.code() is not code:
+        known = _codes[id(code)] = Code(code)
+    if at not in known.found:
+        known.found[at] = _step(known, at)
+    return known.found[at]
 
 
 def _sums(frame: types.FrameType, step: Step, total: Any) -> bool:
@@ -112,23 +146,18 @@ def _sums(frame: types.FrameType, step: Step, total: Any) -> bool:
 
 def _function(frame: types.FrameType, path: tuple[str, ...]) -> Any:
     """The function itself that a path of names stands for, or that a gate stands in for."""
-    found = _found(frame, path)
-    return found.original if type(found) is Gate else found
-
-
-def _known(code: types.CodeType) -> dict[int, Step | None]:
-    """What is known of a code object: a weak dictionary would compare it by its contents, which takes microseconds."""
-    number = id(code)
-    pair = _steps.get(number)
-    if pair is None or pair[0]() is not code:
-        pair = _steps[number] = weakref.ref(code, lambda _: _steps.pop(number, None)), {}
-    return pair[1]
+    return _original(_found(frame, path))
 
 
 @functools.cache
 def _functions(names: tuple[str, ...], ufunc_of: Callable[[str], Any]) -> tuple[Any, ...]:
     """What stands for public names in NumPy or SciPy, and in the array library."""
-    return tuple([find(dotted) for dotted in names for find in (registry.lookup, ufunc_of)])
+    return tuple([_original(find(dotted)) for dotted in names for find in (registry.lookup, ufunc_of)])
+
+
+def _original(found: Any) -> Any:
+    """A function, or the one that a gate stands in for."""
+    return found.original if type(found) is Gate else found
 
 
 def _found(frame: types.FrameType, path: tuple[str, ...]) -> Any:
@@ -141,12 +170,11 @@ def _found(frame: types.FrameType, path: tuple[str, ...]) -> Any:
     return found
 
 
-def _step(code: types.CodeType, at: int) -> Step | None:
+def _step(code: Code, at: int) -> Step | None:
     """The operation at an offset of code; None if it is none, or if its result goes anywhere but into a sum."""
-    steps = [i for i in dis.get_instructions(code) if i.opname not in FILLERS or i.offset == at]
-    k = next((k for k, i in enumerate(steps) if i.offset == at), len(steps))
-    if k < len(steps) and steps[k].opname == "PRECALL":  # Python 3.11 may do the call there
-        del steps[k]
+    if not code.may_sum(at):
+        return None
+    steps, k = code.steps, code.place(at)
     if k + 1 >= len(steps):
         return None
     first = _begin(steps, k)

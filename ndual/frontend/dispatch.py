@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import inspect
 import itertools
 import operator
 import sys
@@ -172,7 +173,7 @@ def with_lists(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
         args = tuple([_joined(part) for part in a] if isinstance(a, list | tuple) else a for a in args)
     elif function.__name__ != "block":
         args = tuple(map(_joined, args))
-        kwargs = {key: _joined(value) for key, value in kwargs.items()}
+        kwargs = {key: value if key == "out" else _joined(value) for key, value in kwargs.items()}
     return dispatch(function, args, kwargs) if function in _RULES else function(*args, **kwargs)
 
 
@@ -192,6 +193,11 @@ _ADDING_UP = frozenset({np.sum, np.prod, np.mean, np.cumsum, np.cumprod}) | {
 
 def dispatch(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Call a function of NumPy, SciPy or math, by its rule if any of its arguments carry a derivative."""
+    if len(args) > 2 and type(function) is not tuple:
+        names = _from_out(function)
+        if names and len(args) > names[0]:
+            kwargs = dict(zip(names[1], args[names[0] :], strict=False)) | kwargs
+            args = args[: names[0]]
     if not kwargs:
         active = _core.activity(args)
     elif kwargs.get("out") is None:
@@ -223,8 +229,9 @@ def dispatch(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
         if function in _ADDING_UP and len(args) < 3 and kwargs.get("dtype") is None and target.dtype.kind in "fc":
             kwargs["dtype"] = np.promote_types(np.result_type(args[0]), target.dtype)  # what NumPy adds up in
         result = dispatch(function, args, kwargs)
-        _core.assign_to(target, ..., result)
-        return target
+        if isinstance(result, tuple) and type(out) is tuple:
+            return tuple(map(_into, out, result))
+        return _into(target, result)
     if isinstance(rule, registry.Rule):
         if type(function) is tuple:  # a ufunc and the name of its method
             function = getattr(*function)
@@ -236,6 +243,16 @@ def dispatch(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
     return rule(*args, **kwargs)
 
 
+@functools.cache
+def _from_out(function: Any) -> tuple[int, tuple[str, ...]] | None:
+    """The place of the parameter ``out`` of a function, and the names from there on; None if it has none."""
+    try:
+        names = tuple(inspect.signature(function).parameters)
+    except (TypeError, ValueError):
+        return None
+    return (names.index("out"), names[names.index("out") :]) if "out" in names else None
+
+
 def bind(function: Any, original: Any) -> bool:
     """Give a function of another library the rule of its namesake; False if that has none."""
     fill()
@@ -243,6 +260,17 @@ def bind(function: Any, original: Any) -> bool:
     if rule is not None:
         _RULES[function] = rule
     return rule is not None
+
+
+def _into(target: Any, result: Any) -> Any:
+    """An output that was given, with a result in it; the result where none was."""
+    if target is None:
+        return result
+    if _core.is_dual(target) or _core.is_dual(result):
+        _core.assign_to(target, ..., result)
+    else:
+        target[...] = result
+    return target
 
 
 def _join_within(target: Any, function: Any, arrays: Any, axis: Any = 0, **kwargs: Any) -> bool:
