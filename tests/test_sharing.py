@@ -42,6 +42,16 @@ def test_storing_into_an_outside_array(name, width):
     assert OUTSIDE.tolist() == [1, 1, 1]
 
 
+def test_writing_into_an_outside_array_says_what_to_do():
+    def f(x):
+        OUTSIDE[0] = x[0]
+        return np.sum(x)
+
+    for mode in ("forward", "reverse"):
+        with pytest.raises(ndual.DerivativeLostError, match=r"writing a dual into an array.*Make the array inside"):
+            ndual.grad(f, mode=mode)(X)
+
+
 def test_a_swallowed_loss_is_raised_when_the_call_ends():
     def f(x):
         try:

@@ -23,6 +23,7 @@ import os
 import re
 import sys
 import warnings
+from opcode import opmap
 
 import numpy as np
 

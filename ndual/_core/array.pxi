@@ -45,7 +45,7 @@ cdef class NDualArray:
     def __float__(self):
         if inert(self):
             return float(inert_value(self))
-        raise lost("float(x)", "Remove float(), or use x[()] for a size-one array")
+        raise no_float("Remove float(), or use x[()] for a size-one array")
     def __complex__(self):
         if inert(self):
             return complex(inert_value(self))

@@ -134,6 +134,17 @@ cdef object lost(str what, str remedy):
     )
 
 
+cdef int STORE_SUBSCR = opmap["STORE_SUBSCR"]
+
+
+cdef object no_float(str remedy):
+    """The error of float(x), which NumPy calls too where code writes x into an array of floats."""
+    frame = sys._getframe()
+    if frame.f_code.co_code[frame.f_lasti] == STORE_SUBSCR:
+        return lost("writing a dual into an array from outside", "Make the array inside, or pass it as an argument")
+    return lost("float(x)", remedy)
+
+
 cdef object unhashed():
     """The error for a number as a key: what is found under its value belongs to other derivatives."""
     return lost("hash(x), as for the key of a dictionary, a set or a cache,",

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ndual import chunk
 from ndual._core import is_dual
 from ndual.checks import Argnums
 from ndual.outputs import Outputs
@@ -57,8 +58,16 @@ class Engine:
                 self._local.plan = made
                 # Keeping the arguments would keep their memory.
                 made.values = []
-            return made.jacobian(values)
+            found = made.jacobian(values)
+            if self._mode == "auto" and self._chunk_size is None and self._turns(made, found[0]):
+                self._mode, self._local.plan = "reverse", None
+            return found
         return plan.jacobian(args)
+
+    @staticmethod
+    def _turns(plan: Plan, value: Any) -> bool:
+        """Whether what a plan differentiates is one number of so many that reverse mode takes less, as in `grad`."""
+        return not plan.reverse and np.size(value) == 1 and sum(plan.sizes) >= chunk.REVERSE_FROM
 
 
 class State:
