@@ -142,6 +142,9 @@ OUTPUTS = {
     "modf": lambda z, w: np.modf(3 * z, out=(z, w)),
     "divmod": lambda z, w: np.divmod(3 * z, 0.7, out=(w, z)),
     "part of divmod": lambda z, w: np.divmod(3 * z, 0.7, out=(None, z)),
+    "modf by position": lambda z, w: np.modf(3 * z, z, w),
+    "divmod by position": lambda z, w: np.divmod(3 * z, 0.7, w, z),
+    "multiply by position": lambda z, w: np.multiply(z, 2.0, w),
     "by position": lambda z, w: np.cumsum(z, 0, None, w),
     "clip by position": lambda z, w: np.clip(z, 0.2, 0.7, w),
 }

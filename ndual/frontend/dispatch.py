@@ -194,10 +194,10 @@ _ADDING_UP = frozenset({np.sum, np.prod, np.mean, np.cumsum, np.cumprod}) | {
 def dispatch(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Call a function of NumPy, SciPy or math, by its rule if any of its arguments carry a derivative."""
     if len(args) > 2 and type(function) is not tuple:
-        names = _from_out(function)
-        if names and len(args) > names[0]:
-            kwargs = dict(zip(names[1], args[names[0] :], strict=False)) | kwargs
-            args = args[: names[0]]
+        place, names = _from_out(function)
+        if len(args) > place:
+            given = dict(zip(names, args[place:], strict=False)) if names else {"out": args[place:]}
+            args, kwargs = args[:place], given | kwargs
     if not kwargs:
         active = _core.activity(args)
     elif kwargs.get("out") is None:
@@ -244,13 +244,18 @@ def dispatch(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
 
 
 @functools.cache
-def _from_out(function: Any) -> tuple[int, tuple[str, ...]] | None:
-    """The place of the parameter ``out`` of a function, and the names from there on; None if it has none."""
+def _from_out(function: Any) -> tuple[int, tuple[str, ...]]:
+    """The place of the parameter ``out`` of a function, and the names from there on; none for outputs of a ufunc."""
+    if isinstance(function, np.ufunc):
+        return function.nin, ()
     try:
-        names = tuple(inspect.signature(function).parameters)
+        parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
-        return None
-    return (names.index("out"), names[names.index("out") :]) if "out" in names else None
+        return sys.maxsize, ()
+    names = tuple([p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)])
+    if "out" not in names or any(p.kind is p.VAR_POSITIONAL for p in parameters):
+        return sys.maxsize, ()
+    return names.index("out"), names[names.index("out") :]
 
 
 def bind(function: Any, original: Any) -> bool:
