@@ -197,6 +197,8 @@ def dispatch(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
         place, names = _from_out(function)
         if len(args) > place:
             given = dict(zip(names, args[place:], strict=False)) if names else {"out": args[place:]}
+            if given["out"] is None:
+                del given["out"]
             args, kwargs = args[:place], given | kwargs
     if not kwargs:
         active = _core.activity(args)
