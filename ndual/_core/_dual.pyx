@@ -18,12 +18,12 @@ from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
 
 import functools
+import opcode
 import operator
 import os
 import re
 import sys
 import warnings
-from opcode import opmap
 
 import numpy as np
 

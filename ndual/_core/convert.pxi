@@ -134,7 +134,7 @@ cdef object lost(str what, str remedy):
     )
 
 
-cdef int STORE_SUBSCR = opmap["STORE_SUBSCR"]
+cdef int STORE_SUBSCR = opcode.opmap["STORE_SUBSCR"]
 
 
 cdef object no_float(str remedy):
