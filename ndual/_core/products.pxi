@@ -147,8 +147,7 @@ cdef void columns_of_a(factor* a, factor* b, NDualArray right, char* to, Py_ssiz
     left[0], left[1] = a.vs[1], a.vs[0]
     ours[0], ours[1] = a.rows * item, item
     shape[0] = b.hi - b.lo
-    # Rows that lie in the first cache together, from the last, which the value has read last and left in the second.
-    for at in range((a.rows - 1) // FEW_ROWS * FEW_ROWS, -1, -FEW_ROWS):
+    for at in range(0, a.rows, FEW_ROWS):       # rows that lie in the first cache together
         shape[1] = min(<Py_ssize_t>FEW_ROWS, a.rows - at)
         nd_copy(item, 2, shape, to + at * item, ours, a.v + first * a.vs[1] + at * a.vs[0], left)
 

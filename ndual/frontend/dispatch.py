@@ -245,7 +245,7 @@ def dispatch(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
     return rule(*args, **kwargs)
 
 
-@functools.cache
+@functools.lru_cache(maxsize=1024)  # ufuncs can be made at run time
 def _from_out(function: Any) -> tuple[int, tuple[str, ...]]:
     """The place of the parameter ``out`` of a function, and the names from there on; none for outputs of a ufunc."""
     if isinstance(function, np.ufunc):
