@@ -59,6 +59,8 @@ cdef class Keeper(Recorder):
         cdef size_t place
         if x.device_v is not None or x.buf.vbytes < HELD:
             return x
+        if x.buf.memory == NULL and x.buf.copy == NULL and x.size_ * x.itemsize_ == x.buf.vbytes:
+            return x             # an argument, whose values the caller holds
         # A loop takes the same views again and again.
         place = ((<size_t><PyObject*>x.buf >> 4) ^ <size_t>(x.voff >> 3) ^ <size_t>x.size_) & 63
         if self.taken_places >> place & 1:

@@ -253,6 +253,7 @@ cdef class MapEntry(Entry):
         it as well."""
         cdef NDualArray out = self.out
         cdef double found = 0
+        cdef char* cells
         cdef int place
         if w == NULL and self.steady(i, r):
             return self.partial(i, r, number) * out.size_
@@ -262,7 +263,8 @@ cdef class MapEntry(Entry):
             if not handy(found, 8):
                 return NAN
             number = found
-            found = nd_dot(<const double*>cells_below(self.kept(place)), <const double*>w, out.size_)
+            cells = cells_below(self.kept(place))
+            found = CELLS64.sum(cells, out.size_) if w == NULL else CELLS64.dot(cells, w, out.size_)
         elif w == NULL or number == 1:
             return NAN
         else:

@@ -3,40 +3,8 @@
 # operand by a product of two numbers, and a product of arrays makes the values of one factor the shadow of the other.
 # Cells are computed when something reads them, which of long chains of large arrays saves most passes over memory.
 
-cdef extern from *:
-    """
-    /* to[i] = base + f * from[i] + g * beside[i] for cells of 8 or 4 bytes; `from` or both may be NULL, or `to`. */
-    #define ND_TERMS(T)                                                                                                \
-        static void nd_terms_##T(T *to, Py_ssize_t n, T base, T f, const T *from, T g, const T *beside) {              \
-            if (!from) for (Py_ssize_t i = 0; i < n; i++) to[i] = base;                                                \
-            else if (!beside) for (Py_ssize_t i = 0; i < n; i++) to[i] = base + f * from[i];                           \
-            else for (Py_ssize_t i = 0; i < n; i++) to[i] = base + (f * from[i] + g * beside[i]);                      \
-        }
-    ND_TERMS(double)
-    ND_TERMS(float)
-    static void nd_terms(char *to, Py_ssize_t nbytes, int item, double base, double f, const char *from, double g,
-                         const char *beside) {
-        if (item == 8) nd_terms_double((double *)to, nbytes / 8, base, f, (const double *)from, g,
-                                       (const double *)beside);
-        else nd_terms_float((float *)to, nbytes / 4, (float)base, (float)f, (const float *)from, (float)g,
-                            (const float *)beside);
-    }
-
-    /* Halves, quarters, … of the sum of products, of the cells of a alone without b; eight running sums of the rest. */
-    static double nd_dot(const double *a, const double *b, Py_ssize_t n) {
-        double s[8] = {0}, rest = 0;
-        Py_ssize_t i = 0, half = n / 16 * 8;
-        if (n > 1024) return nd_dot(a, b, half) + nd_dot(a + half, b ? b + half : b, n - half);
-        if (b) for (; i + 8 <= n; i += 8)
-            for (int k = 0; k < 8; k++) s[k] += a[i + k] * b[i + k];
-        else for (; i + 8 <= n; i += 8)
-            for (int k = 0; k < 8; k++) s[k] += a[i + k];
-        for (; i < n; i++) rest += b ? a[i] * b[i] : a[i];
-        return ((s[0] + s[1]) + (s[2] + s[3])) + ((s[4] + s[5]) + (s[6] + s[7])) + rest;
-    }
-    """
-    double nd_dot(const double*, const double*, Py_ssize_t) noexcept nogil
-    void nd_terms(char*, Py_ssize_t, int, double, double, const char*, double, const char*) noexcept nogil
+cdef const nd_cells* CELLS64 = loops_of(8)
+cdef const nd_cells* CELLS32 = loops_of(4)
 
 cdef enum:
     HANDED = 1024            # bytes of a shadow from which on to move it costs less than to write another
@@ -64,13 +32,19 @@ cdef inline int have_cells(Buffer buf) except -1:
     return 0
 
 
+cdef inline void write_affine(Buffer buf, int item, double base, double f, const char* source, double g,
+                             const char* beside) noexcept:
+    """The cells of a shadow as a number and multiples of arrays; see nd_cells."""
+    (CELLS64 if item == 8 else CELLS32).affine(buf.vbytes // item, buf.t, base, f, source, g, beside)
+
+
 cdef int spell_out(Buffer buf) except -1:
     """Give the cells of a shadow their numbers."""
     have_cells(buf)
     if buf.uniform:
-        nd_terms(buf.t, buf.vbytes, buf.item, buf.number, 0, NULL, 0, NULL)
+        write_affine(buf, buf.item, buf.number, 0, NULL, 0, NULL)
     else:
-        nd_terms(buf.t, buf.vbytes, buf.item, -0.0, buf.number, cells_behind(buf), 0, NULL)
+        write_affine(buf, buf.item, -0.0, buf.number, cells_behind(buf), 0, NULL)
     buf.uniform = buf.multiple = False
     buf.towner = None
     return 0
@@ -167,7 +141,7 @@ cdef int add_multiple(NDualArray x, Tape tape, double number, object source) exc
         buf.item = x.itemsize_
         if not buf.made:
             have_cells(buf)
-            nd_terms(buf.t, buf.vbytes, buf.item, -0.0, number, below, 0, NULL)
+            write_affine(buf, buf.item, -0.0, number, below, 0, NULL)
     elif handy(both, x.itemsize_):
         buf.number = both
         if theirs == 1:
@@ -175,11 +149,11 @@ cdef int add_multiple(NDualArray x, Tape tape, double number, object source) exc
     else:
         have_cells(buf)
         if buf.uniform:
-            nd_terms(buf.t, buf.vbytes, buf.item, buf.number, number, below, 0, NULL)
+            write_affine(buf, buf.item, buf.number, number, below, 0, NULL)
         elif buf.multiple:
-            nd_terms(buf.t, buf.vbytes, buf.item, -0.0, buf.number, cells_behind(buf), number, below)
+            write_affine(buf, buf.item, -0.0, buf.number, cells_behind(buf), number, below)
         else:
-            nd_terms(buf.t, buf.vbytes, x.itemsize_, -0.0, 1.0, buf.t, number, below)
+            write_affine(buf, x.itemsize_, -0.0, 1.0, buf.t, number, below)
         buf.uniform = buf.multiple = False
         buf.towner = None
     return 0

@@ -112,10 +112,12 @@ cdef class Tape(Recording):
         return 0
 
     cdef list gradients(self, object out, list leaves):
-        """The cotangents of the leaves of one real number, each as an array or number of its own, in the only sweep."""
+        """The cotangents of the leaves of one real number, in their place in the list, each as an array or number of
+        its own, in the only sweep."""
         self.sweep += 1
         self.claim()
         cdef NDualArray a
+        cdef Py_ssize_t i
         if type(out) is CoDual:
             self.adjoint[(<CoDual>out).node] = 1
         else:
@@ -125,7 +127,9 @@ cdef class Tape(Recording):
             else:
                 add_array(a, self, np.float64(1.0))
         self.walk(True)
-        return [self.gradient(leaf) for leaf in leaves]
+        for i in range(len(leaves)):
+            leaves[i] = self.gradient(leaves[i])
+        return leaves
 
     cdef int claim(self) except -1:
         """Have cotangents of zero for every number."""

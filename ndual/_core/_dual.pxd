@@ -14,6 +14,10 @@ cdef extern from "ndual_kernels.h":
         char* t
         const Py_ssize_t* ts
         int fresh
+    ctypedef struct nd_cells:
+        void (*affine)(Py_ssize_t, void*, double, double, const void*, double, const void*) noexcept nogil
+        double (*sum)(const void*, Py_ssize_t) noexcept nogil
+        double (*dot)(const void*, const void*, Py_ssize_t) noexcept nogil
 
 cdef extern from "ndual_tape.h":
     enum: ND_NODE_NONE, ND_NODE_LOAD, ND_NODE_STORE, ND_NODE_ENTRY
@@ -262,6 +266,7 @@ cdef str in_words(tuple place)
 cdef int say_strong_zero(str name, str what, tuple place) except -1
 cdef bint product_of(int typenum, Py_ssize_t m, Py_ssize_t k, Py_ssize_t n, char* a, const Py_ssize_t* as_, char* b,
                      const Py_ssize_t* bs, char* c, bint more) except? False
+cdef const nd_cells* loops_of(int itemsize) noexcept
 cdef int run_pull(Row row, int typenum, int nin, const char** x, const Py_ssize_t** xs, const char* y,
                   const Py_ssize_t* ys, const char* w, const Py_ssize_t* ws, const nd_shadow* to, int ndim,
                   const Py_ssize_t* shape) except -1

@@ -142,7 +142,6 @@ cdef bint sums_next(Row row, NDualArray x, NDualArray y, int at, Py_ssize_t lane
 cdef object map_and_sum(Row row, int nin, nd_in* ins, NDualArray x, object a, object b, Py_ssize_t lo,
                         Py_ssize_t lanes):
     """What stands for a row over x, and over another contiguous array or a number: added up in blocks."""
-    cdef nd_loop loop = ROW_ADD.loops[ND_F64]
     cdef nd_out out
     cdef Py_ssize_t stride = 8, size = x.size_, at, n, k, i, j = 0
     cdef Py_ssize_t blocks = (size + AHEAD_BLOCK - 1) // AHEAD_BLOCK
@@ -163,15 +162,15 @@ cdef object map_and_sum(Row row, int nin, nd_in* ins, NDualArray x, object a, ob
             n = min(size - at, <Py_ssize_t>AHEAD_BLOCK)
             run_kernel(row, x.typenum, nin, ins, &out, 1, &n, lanes)
             for k in range(lanes + 1):
-                parts[k * blocks + j] = total(loop, room + k * out.lane, n)
+                parts[k * blocks + j] = total(room + k * out.lane, n)
             j += 1
             for i in range(nin):
                 ins[i].v += ins[i].vs[0] * n
                 if ins[i].t != NULL:
                     ins[i].t += ins[i].ts[0] * n
-        whole = total(loop, <char*>parts, blocks)
+        whole = total(<char*>parts, blocks)
         if lanes:
-            slope = total(loop, <char*>(parts + blocks), blocks)
+            slope = total(<char*>(parts + blocks), blocks)
     finally:
         nd_pool_free(room, size_class)
     if nd_tls.tape != NULL:

@@ -76,6 +76,7 @@ cdef extern from "ndual_kernels.h":
         int nrows
         nd_combine combine[2]
         bint (*finite[2])(Py_ssize_t, const void*) noexcept nogil
+        nd_cells cells[2]
     ctypedef struct nd_in:
         const char* v
         const Py_ssize_t* vs

@@ -375,6 +375,11 @@ cdef NDualArray twin(NDualArray x):
     return y
 
 
+cdef const nd_cells* loops_of(int itemsize) noexcept:
+    """The loops over real cells of that size for this processor."""
+    return &isa.cells[ND_F64 if itemsize == 8 else ND_F32]
+
+
 cdef int run_pull(Row row, int typenum, int nin, const char** x, const Py_ssize_t** xs, const char* y,
                   const Py_ssize_t* ys, const char* w, const Py_ssize_t* ws, const nd_shadow* to, int ndim,
                   const Py_ssize_t* shape) except -1:

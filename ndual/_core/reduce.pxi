@@ -1,7 +1,7 @@
 # Copies, reshapes, casts and the full sum: what the front end needs fast and what shares or moves memory.
 
 cdef object sum_all(NDualArray x):
-    """np.sum(x): NumPy's own pairwise loop over the values and over each lane."""
+    """np.sum(x): the pairwise sum that NumPy gives, of the values and of each lane."""
     cdef int dtype = kernel_dtype(x.typenum)
     cdef nd_loop loop = ROW_ADD.loops[dtype]
     cdef Py_ssize_t k, lo, hi
@@ -25,7 +25,7 @@ cdef object sum_all(NDualArray x):
         return dispatch(np.sum, (x,), {"axis": None})
     if nd_tls.tape != NULL and nd_tls.scalar == NULL and not inert(x):
         return dispatch(np.sum, (x,), {"axis": None})
-    whole = total(loop, vptr(x), x.size_) if x.flags_ & NCONTIGUOUS else np_reduce(values(x), None)
+    whole = total(vptr(x), x.size_) if x.flags_ & NCONTIGUOUS else np_reduce(values(x), None)
     if inert(x):
         return nd_float64(whole)
     if nd_tls.tape != NULL:
@@ -40,7 +40,7 @@ cdef object sum_all(NDualArray x):
         dense(x)
     if x.flags_ & NCONTIGUOUS:
         for k in range(hi - lo):
-            sums[k] = total(loop, lane_ptr(x, lo + k), x.size_)
+            sums[k] = total(lane_ptr(x, lo + k), x.size_)
     elif hi > lo:
         found = np_reduce(lane_range(x, lo, hi), tuple(range(1, x.ndim_ + 1)))
         memcpy(sums, cnp.PyArray_DATA(found), 8 * (hi - lo))
@@ -67,21 +67,38 @@ cdef object new_sum(Level level, double value, Py_ssize_t lo, Py_ssize_t hi, dou
     return s
 
 
-cdef inline double total(nd_loop loop, char* x, intptr_t n) noexcept:
-    """NumPy's add loop with a standing output is its pairwise sum; it starts from -0.0 as np.add.reduce does."""
+cdef inline double total(char* x, Py_ssize_t n) noexcept:
+    """The sum of n doubles side by side with the bits that np.sum gives."""
+    return 0.0 if n == 0 else EMPTY_SUM + isa.cells[ND_F64].sum(x, n) if own_sums else numpys_total(x, n)
+
+
+cdef double numpys_total(char* x, Py_ssize_t n) noexcept:
+    """NumPy's add loop with a standing output is its pairwise sum; it starts from where np.add.reduce does."""
+    cdef nd_loop loop = ROW_ADD.loops[ND_F64]
     cdef double acc = EMPTY_SUM
     cdef char* args[3]
     cdef intptr_t steps[3]
+    cdef intptr_t count = n
     args[0] = <char*>&acc
     args[1] = x
     args[2] = <char*>&acc
     steps[0] = 0
     steps[1] = 8
     steps[2] = 0
-    if n > 0:
-        loop.fn(args, &n, steps, loop.data)
-        return acc
-    return 0.0
+    loop.fn(args, &count, steps, loop.data)
+    return acc
+
+
+cdef bint sums_agree() except -1:
+    """Whether this NumPy adds up in the order that nd_cells.sum does."""
+    cdef double x[1003]
+    cdef Py_ssize_t i
+    for i in range(1003):
+        x[i] = 1.0 / (i + 1) if i % 3 else -0.7 * i
+    for i in (3, 8, 13, 127, 128, 129, 300, 1003):
+        if EMPTY_SUM + isa.cells[ND_F64].sum(x, i) != numpys_total(<char*>x, i):
+            return False
+    return True
 
 
 cdef object like(NDualArray x, bint zeros):

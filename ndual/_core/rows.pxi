@@ -25,6 +25,9 @@ for _k in range(isa.nrows):
     _kernel_index[isa.rows[_k].name.decode()] = _k
 
 
+cdef bint own_sums = False           # whether a kernel adds up with NumPy's bits
+
+
 cdef Row declare(str name):
     cdef Row row = Row.__new__(Row)
     row.name = name
@@ -57,6 +60,7 @@ cdef frozenset NATIVE_HALF = frozenset({"spacing", "nextafter"})
 
 def register_row(spec, ufunc):
     """Bind a row of the table, and the ufunc that gives its value (None where a kernel or the NumPy form does)."""
+    global own_sums
     cdef Row row = _rows[spec.name] if spec.name in _rows else declare(spec.name)
     cdef int dtype, k
     row.spec = spec
@@ -67,6 +71,8 @@ def register_row(spec, ufunc):
         _row_of_ufunc[ufunc] = row
         if ufunc.nout == 1 and ufunc.nin == row.nin:
             bind_loops(row.loops, ufunc)
+            if row is ROW_ADD:
+                own_sums = row.loops[ND_F64].fn != NULL and sums_agree()
     if row.index >= 0:
         for dtype in range(2):
             row.usable[dtype] = row.loops[dtype].fn != NULL or isa.rows[row.index].value_inside

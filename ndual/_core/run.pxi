@@ -147,9 +147,7 @@ cdef class Run:
             while cnp.PyArray_CheckExact(value):
                 a = <cnp.ndarray>value
                 if cnp.PyArray_ISWRITEABLE(a):
-                    if held is None:
-                        held = []
-                    held.append(a)
+                    held = [a] if held is None else [*held, a]
                 if cnp.PyArray_BASE(a) == NULL:
                     break
                 value = <object>cnp.PyArray_BASE(a)
@@ -356,7 +354,7 @@ cdef class Run:
         cdef Level level = Level.__new__(Level, 1, recorder)
         cdef Py_ssize_t i
         cdef bint single
-        cdef list inputs, given, held = None, lifted = []
+        cdef list inputs, given, held = None, lifted = [None] * self.chosen
         cdef tuple sites = None
         self.claim()
         recorder.writes = self.guard.writes
@@ -373,7 +371,7 @@ cdef class Run:
                     for i in range(self.chosen):
                         leaf = lift_traced(inputs[self.places[i]], level, self.guard.writes)
                         inputs[self.places[i]] = leaf
-                        lifted.append(leaf)
+                        lifted[i] = leaf
                     if self.constant_arrays and self.guard.writes:
                         self.lift_constants(inputs, level)
                     level.inputs = inputs

@@ -1,5 +1,5 @@
-/* Loops over cotangents: adding to the cells of a shadow, and sums. Included by pull.c once per dtype with T (the number)
- * and N(name) defined. Sums are double for either dtype.
+/* Loops over cotangents: adding to the cells of a shadow, and sums. Included by kernels.c once per dtype with T (the
+ * number) and N(name) defined. Sums are double for either dtype.
  */
 
 static ND_ALWAYS_INLINE T N(cell)(const void *v, ptrdiff_t i, int wide) {
@@ -43,14 +43,57 @@ static void N(give)(ptrdiff_t n, char *to, ptrdiff_t step, const void *v, int wi
     }
 }
 
-/* Eight running sums, as NumPy's. */
-static inline double N(sum)(const T *v, ptrdiff_t n) {
-    double s[8] = {0}, rest = 0;
+/* Pairwise as NumPy adds up, so that doubles give the same bits: halves down to 128 numbers, and eight running sums. */
+static double N(sum)(const void *v, ptrdiff_t n) {
+    const T *x = v;
+    if (n < 8) {
+        double sum = -0.0;
+        for (ptrdiff_t i = 0; i < n; i++) sum += x[i];
+        return sum;
+    }
+    if (n <= 128) {
+        double s[8], sum;
+        ptrdiff_t i = 8;
+        for (int k = 0; k < 8; k++) s[k] = x[k];
+        for (; i + 8 <= n; i += 8)
+            for (int k = 0; k < 8; k++) s[k] += x[i + k];
+        sum = ((s[0] + s[1]) + (s[2] + s[3])) + ((s[4] + s[5]) + (s[6] + s[7]));
+        for (; i < n; i++) sum += x[i];
+        return sum;
+    }
+    const ptrdiff_t half = n / 16 * 8;
+    return N(sum)(x, half) + N(sum)(x + half, n - half);
+}
+
+/* Halves, quarters, ... of the sum of products; sixteen running sums of the rest. */
+static double N(dot)(const void *v, const void *w, ptrdiff_t n) {
+    const T *a = v, *b = w;
+    const ptrdiff_t half = n / 32 * 16;
+    double s[16] = {0}, rest = 0;
     ptrdiff_t i = 0;
-    for (; i + 8 <= n; i += 8)
-        for (int k = 0; k < 8; k++) s[k] += v[i + k];
-    for (; i < n; i++) rest += v[i];
-    return ((s[0] + s[1]) + (s[2] + s[3])) + ((s[4] + s[5]) + (s[6] + s[7])) + rest;
+    if (n > 2048) return N(dot)(a, b, half) + N(dot)(a + half, b + half, n - half);
+    for (; i + 16 <= n; i += 16)
+        for (int k = 0; k < 16; k++) s[k] += (double)a[i + k] * b[i + k];
+    for (; i < n; i++) rest += (double)a[i] * b[i];
+    for (int width = 8; width; width /= 2)
+        for (int k = 0; k < width; k++) s[k] += s[k + width];
+    return s[0] + rest;
+}
+
+/* to[i] = base + f * from[i] + g * beside[i]. */
+static void N(affine)(ptrdiff_t n, void *to, double base, double f, const void *from, double g, const void *beside) {
+    T *out = to;
+    const T *a = from, *b = beside;
+    const T start = (T)base, by = (T)f, also = (T)g;
+    if (a == NULL) {
+        for (ptrdiff_t i = 0; i < n; i++) out[i] = start;
+    } else if (b == NULL) {
+        ND_EACH_ALONE
+        for (ptrdiff_t i = 0; i < n; i++) out[i] = start + by * a[i];
+    } else {
+        ND_EACH_ALONE
+        for (ptrdiff_t i = 0; i < n; i++) out[i] = start + (by * a[i] + also * b[i]);
+    }
 }
 
 /* out[k] = scale * (the sum of the k-th m numbers). */

@@ -27,6 +27,7 @@
 #define NANCARRY 0x000fffffffffffffu
 #define SMALLEST_NORMAL 2.2250738585072014e-308
 #define LARGEST 1.7976931348623157e308
+#include "accumulate.h"
 #include "combine.h"
 #include "rows_by_hand.h"
 #include "rows_f64.h"
@@ -47,6 +48,7 @@
 #define NANCARRY 0x007fffffu
 #define SMALLEST_NORMAL 1.17549435e-38f
 #define LARGEST 3.40282347e38f
+#include "accumulate.h"
 #include "combine.h"
 #include "rows_by_hand.h"
 #include "rows_f32.h"
@@ -55,4 +57,5 @@
 
 const nd_isa ND_JOIN(nd_isa_, NDUAL_ISA) = {
     ND_STRING(NDUAL_ISA), rows, sizeof rows / sizeof *rows, {combine_f32, combine_f64}, {finite_f32, finite_f64},
+    {{give_f32, sums_f32, fold_f32, affine_f32, sum_f32, dot_f32}, {give_f64, sums_f64, fold_f64, affine_f64, sum_f64, dot_f64}},
 };

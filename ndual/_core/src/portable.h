@@ -13,4 +13,15 @@
 #define ND_NOINLINE
 #endif
 
+/* No round of the loop that follows reads what another one writes. */
+#if defined(__GNUC__) && !defined(__clang__)
+#define ND_EACH_ALONE _Pragma("GCC ivdep")
+#elif defined(__clang__)
+#define ND_EACH_ALONE _Pragma("clang loop vectorize(assume_safety)")
+#elif defined(_MSC_VER)
+#define ND_EACH_ALONE __pragma(loop(ivdep))
+#else
+#define ND_EACH_ALONE
+#endif
+
 #endif

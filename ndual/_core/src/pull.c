@@ -20,23 +20,6 @@
 #define ND_LEVELS 3
 #define ND_RADIX 32
 
-#define T float
-#define N(name) name##_f32
-#include "accumulate.h"
-#undef T
-#undef N
-#define T double
-#define N(name) name##_f64
-#include "accumulate.h"
-
-typedef struct {
-    void (*give)(ptrdiff_t n, char *to, ptrdiff_t step, const void *v, int wide, int same, int negative, int fresh);
-    void (*sums)(const void *v, ptrdiff_t m, ptrdiff_t count, double scale, double *out);
-    void (*fold)(const void *v, ptrdiff_t rows, ptrdiff_t m, double *out);
-} nd_cells;
-
-static const nd_cells nd_cells_of[2] = {{give_f32, sums_f32, fold_f32}, {give_f64, sums_f64, fold_f64}};
-
 typedef struct {
     const nd_row *row;
     nd_fill fill;
@@ -404,7 +387,7 @@ int nd_pull(const nd_isa *isa, int row, int dtype, int nin, const nd_in *in, con
     }
     job.fill = job.row->back[dtype] ? job.row->back[dtype] : job.row->fill[dtype];
     job.combine = isa->combine[dtype];
-    job.cells = &nd_cells_of[dtype];
+    job.cells = &isa->cells[dtype];
     job.size = dtype == ND_F64 ? sizeof(double) : sizeof(float);
     job.ndim = ndim;
     job.shape = shape;
