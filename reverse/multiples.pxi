@@ -33,7 +33,7 @@ cdef inline int have_cells(Buffer buf) except -1:
 
 
 cdef inline void write_affine(Buffer buf, int item, double base, double f, const char* source, double g,
-                             const char* beside) noexcept:
+                              const char* beside) noexcept:
     """The cells of a shadow as a number and multiples of arrays; see nd_cells."""
     (CELLS64 if item == 8 else CELLS32).affine(buf.vbytes // item, buf.t, base, f, source, g, beside)
 
