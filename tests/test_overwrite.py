@@ -165,3 +165,35 @@ def test_outputs_in_tuples_and_by_position(name, mode):
     assert value == pytest.approx(f(x), rel=1e-14)
     want = [(f(x + step * e) - f(x - step * e)) / (2 * step) for e in np.eye(5)]
     np.testing.assert_allclose(found, want, atol=1e-8)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x, **said: np.cumsum(x, **said),
+        lambda x, **said: np.cumsum(x, 0, None, **said),
+        lambda x, **said: np.dot(x, x, **said),
+        lambda x, **said: np.take(x, [1, 0, 1], **said),
+        lambda x, **said: np.trace(x[:4].reshape(2, 2), **said),
+        lambda x, **said: np.outer(x, x, **said),
+        lambda x, **said: np.exp(x, **said),
+    ],
+)
+def test_no_output_by_name_is_no_output(call):
+    x = np.linspace(0.3, 2.0, 5)
+    for mode in ("forward", "reverse"):
+        value, gradient = ndual.value_and_grad(lambda x: np.sum(call(x, out=None)), mode=mode)(x)
+        assert value == np.sum(call(x))
+        np.testing.assert_array_equal(gradient, ndual.grad(lambda x: np.sum(call(x)), mode=mode)(x))
+
+
+def test_what_a_ufunc_means_anyway_may_be_said():
+    x = np.linspace(0.3, 2.0, 5)
+    kind = "".join(["same", "_kind"])
+    said = {"casting": kind, "order": "K", "subok": True, "where": True, "dtype": None}
+    for f in (np.modf, lambda x, **said: np.divmod(x, 0.7, **said), lambda x, **said: (np.sin(x, **said), x)):
+        for got, want in zip(ndual.jvp(lambda x: f(x, **said), (x,), (x,)), ndual.jvp(f, (x,), (x,)), strict=True):
+            np.testing.assert_array_equal(got, want)
+    np.testing.assert_array_equal(ndual.grad(lambda x: np.vecdot(x, x, keepdims=False))(x), 2 * x)
+    with pytest.raises(ndual.NoRuleError, match="numpy.matmul: the derivative does not cover these arguments: dtype"):
+        ndual.grad(lambda x: np.matmul(x, x, dtype=np.float32))(x)

@@ -191,18 +191,28 @@ _ADDING_UP = frozenset({np.sum, np.prod, np.mean, np.cumsum, np.cumprod}) | {
 }
 
 
+_DEFAULTS_OF_UFUNCS = {
+    "casting": "same_kind", "dtype": None, "keepdims": False, "order": "K", "signature": None, "subok": True, "where": True
+}  # fmt: skip
+
+
+def _goes_without_saying(key: str, value: Any) -> bool:
+    default = _DEFAULTS_OF_UFUNCS.get(key, ())
+    return value is default or (type(value) is str and value == default)
+
+
 def dispatch(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Call a function of NumPy, SciPy or math, by its rule if any of its arguments carry a derivative."""
     if len(args) > 2 and type(function) is not tuple:
         place, names = _from_out(function)
         if len(args) > place:
             given = dict(zip(names, args[place:], strict=False)) if names else {"out": args[place:]}
-            if given["out"] is None:
-                del given["out"]
             args, kwargs = args[:place], given | kwargs
+    if "out" in kwargs and kwargs["out"] is None:
+        kwargs = {key: value for key, value in kwargs.items() if key != "out"}
     if not kwargs:
         active = _core.activity(args)
-    elif kwargs.get("out") is None:
+    elif "out" not in kwargs:
         active = _core.activity(args, kwargs)
     else:
         active = 2
@@ -235,6 +245,8 @@ def dispatch(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
             return tuple(map(_into, out, result))
         return _into(target, result)
     if isinstance(rule, registry.Rule):
+        if kwargs and isinstance(function, np.ufunc):
+            kwargs = {key: value for key, value in kwargs.items() if not _goes_without_saying(key, value)}
         if type(function) is tuple:  # a ufunc and the name of its method
             function = getattr(*function)
         if not kwargs and getattr(rule, "total", None) is not None:

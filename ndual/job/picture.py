@@ -26,12 +26,13 @@ def _fit(axes: Any, data: nist.Dataset, comparisons: list[Comparison]) -> None:
     axes.legend(fontsize=8, frameon=False)
 
 
-def _growth(axes: Any, comparisons: list[Comparison], title: str, xlabel: str) -> None:
+def _growth(axes: Any, comparisons: list[Comparison], title: str, xlabel: str, one_call: bool = False) -> None:
     sizes = [one.size for one in comparisons]
     differences = [one.differences.seconds for one in comparisons]
     axes.loglog(sizes, differences, "s-", color=_DIFFERENCES, label="2-point differences")
     axes.loglog(sizes, [one.exact.seconds for one in comparisons], "o-", color=_EXACT, label="exact, chunked")
-    axes.loglog(sizes, [one.call for one in comparisons], ":", color=_PLAIN, label="one plain call of f")
+    if one_call:
+        axes.loglog(sizes, [one.call for one in comparisons], ":", color=_PLAIN, label="one plain call of f")
     axes.set_xticks(sizes, [str(n) for n in sizes])
     axes.minorticks_off()
     axes.set_title(title, fontsize=10)
@@ -49,6 +50,7 @@ def draw(path: Path, fits: list[Comparison], valleys: list[Comparison], filters:
         mine = [one for one in fits if one.problem.startswith(data.name)]
         _fit(figure.add_subplot(grid[0, 2 * place : 2 * place + 2]), data, mine)
     _growth(figure.add_subplot(grid[1, :3]), valleys, "Rosenbrock minimised with L-BFGS-B", "variables")
-    _growth(figure.add_subplot(grid[1, 3:]), filters, "Gradient of a Kalman likelihood, 3n parameters", "state size n")
+    _growth(figure.add_subplot(grid[1, 3:]), filters, "Gradient of a Kalman likelihood, 3n parameters", "state size n",
+            one_call=True)  # fmt: skip
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=130)

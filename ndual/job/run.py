@@ -5,9 +5,10 @@ No numbers are made here.
 
 from __future__ import annotations
 
+import argparse
 import importlib.util
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,18 +32,22 @@ def _bar(total: int) -> Any:
     return tqdm(total=total, desc="solving", unit="problem")
 
 
-def _picture(groups: list[list[solve.Comparison]]) -> str:
+def _picture(groups: list[list[solve.Comparison]], path: Path) -> str:
     """Draw if matplotlib is there; return the sentence that says where the picture is, or why there is none."""
     if importlib.util.find_spec("matplotlib") is None:
         return "No picture: matplotlib is not installed (pip install 'ndual[plot]')."
     from ndual.job import picture
 
-    picture.draw(PICTURE, *groups)
-    return f"Picture: {PICTURE.resolve()}"
+    picture.draw(path, *groups)
+    return f"Picture: {path.resolve()}"
 
 
-def main() -> int:
-    """Run the whole job and return the exit status, 0 unless something raised."""
+def main(arguments: Sequence[str] = ()) -> int:
+    """Run the whole job as the command line says and return the exit status, 0 unless something raised."""
+    raw = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(prog="python -m ndual", description=EXPLANATION, formatter_class=raw)
+    parser.add_argument("--picture", type=Path, default=PICTURE, metavar="FILE", help="drawn there, %(default)s if not given")
+    picture = parser.parse_args(arguments).picture
     begin = time.perf_counter()
     bar = _bar(solve.total())
     groups: list[list[solve.Comparison]] = []
@@ -58,5 +63,5 @@ def main() -> int:
         bar.close()
     print(EXPLANATION)
     print(report.table(comparison for group in groups for comparison in group))
-    print(f"\n{_picture(groups)}\nTotal {time.perf_counter() - begin:.1f} s.")
+    print(f"\n{_picture(groups, picture)}\nTotal {time.perf_counter() - begin:.1f} s.")
     return 0

@@ -7,6 +7,8 @@ kind offers; a front end asks :func:`resolve` for the functions of the libraries
 
 from __future__ import annotations
 
+import functools
+import inspect
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -61,6 +63,8 @@ class Linear(Rule):
     def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
         """Split a public call into the array, the other positional arguments and the keywords."""
         (array,), rest, keywords = _leading(self.name, 1, args, kwargs)
+        if keywords:
+            _check_covered(self.name, self.lanes, keywords)
         return array, rest, keywords
 
 
@@ -79,6 +83,8 @@ class Bilinear(Rule):
     def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any, tuple[Any, ...], dict[str, Any]]:
         """Split a public call into the two arrays, the other positional arguments and the keywords."""
         (a, b), rest, keywords = _leading(self.name, 2, args, kwargs)
+        if keywords:
+            _check_covered(self.name, self.lanes, keywords)
         return a, b, rest, keywords
 
 
@@ -179,6 +185,27 @@ def _leading(
     return tuple(found), (), rest
 
 
+@functools.cache
+def _keywords(formula: Callable[..., Any]) -> frozenset[str] | None:
+    """The names that a formula takes, None if it takes any."""
+    parameters = inspect.signature(formula).parameters.values()
+    return None if any(p.kind is p.VAR_KEYWORD for p in parameters) else frozenset([p.name for p in parameters])
+
+
+def _check_covered(name: str, formula: Callable[..., Any], keywords: dict[str, Any]) -> None:
+    known = _keywords(formula)
+    extra = [] if known is None else [key for key in keywords if key not in known]
+    if extra:
+        raise _not_covered(name, ", ".join(extra))
+
+
+def _not_covered(name: str, extra: str) -> NoRuleError:
+    return NoRuleError(
+        f"{name}: the derivative does not cover these arguments: {extra}. "
+        "Leave them out, or wrap the array in stop_gradient if no derivative is meant."
+    )
+
+
 def _bind(rule: Structured, args: list[Any], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
     arrays: list[Any] = []
     params: dict[str, Any] = {}
@@ -210,11 +237,7 @@ def _bind(rule: Structured, args: list[Any], kwargs: dict[str, Any]) -> tuple[tu
             continue
         params[key] = args.pop(0) if args else kwargs.pop(key, default)
     if args or kwargs:
-        extra = ", ".join(kwargs) or f"{len(args)} more positional"
-        raise NoRuleError(
-            f"{rule.name}: the derivative does not cover these arguments: {extra}. "
-            "Leave them out, or wrap the array in stop_gradient if no derivative is meant."
-        )
+        raise _not_covered(rule.name, ", ".join(kwargs) or f"{len(args)} more positional")
     return tuple(arrays), params
 
 

@@ -43,6 +43,20 @@ def test_job_prints_a_table_and_saves_the_picture(small_job: Path, capsys: pytes
     assert picture.stat().st_size > 10_000
 
 
+def test_the_picture_goes_where_it_is_wanted(small_job: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("matplotlib")
+    assert run.main(["--picture", "there/it.svg"]) == 0
+    assert (small_job / "there" / "it.svg").stat().st_size > 10_000
+    assert not (small_job / "out").exists()
+
+
+def test_help_runs_nothing(small_job: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        run.main(["--help"])
+    assert end.value.code == 0
+    assert "--picture" in capsys.readouterr().out
+
+
 def test_job_says_why_there_is_no_picture(
     small_job: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
