@@ -192,7 +192,8 @@ _ADDING_UP = frozenset({np.sum, np.prod, np.mean, np.cumsum, np.cumprod}) | {
 
 
 _DEFAULTS_OF_UFUNCS = {
-    "casting": "same_kind", "dtype": None, "keepdims": False, "order": "K", "signature": None, "subok": True, "where": True
+    "casting": "same_kind", "dtype": None, "keepdims": False, "order": "K", "signature": None, "subok": True,
+    "where": True,
 }  # fmt: skip
 
 

@@ -46,7 +46,9 @@ def main(arguments: Sequence[str] = ()) -> int:
     """Run the whole job as the command line says and return the exit status, 0 unless something raised."""
     raw = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(prog="python -m ndual", description=EXPLANATION, formatter_class=raw)
-    parser.add_argument("--picture", type=Path, default=PICTURE, metavar="FILE", help="drawn there, %(default)s if not given")
+    parser.add_argument(
+        "--picture", type=Path, default=PICTURE, metavar="FILE", help="drawn there, %(default)s if not given"
+    )
     picture = parser.parse_args(arguments).picture
     begin = time.perf_counter()
     bar = _bar(solve.total())
