@@ -24,6 +24,7 @@ cdef class Keeper(Recorder):
     cdef double* adjoint
     cdef Py_ssize_t adjoint_room
     cdef readonly Level level
+    cdef bint lasting            # the caller of this run holds the arguments until the sweep is over
     cdef readonly dict rules     # how each kind of rule is applied
     cdef object product          # the rule of matrix products
     cdef object __weakref__
@@ -59,8 +60,8 @@ cdef class Keeper(Recorder):
         cdef size_t place
         if x.device_v is not None or x.buf.vbytes < HELD:
             return x
-        if x.buf.memory == NULL and x.buf.copy == NULL and x.size_ * x.itemsize_ == x.buf.vbytes:
-            return x             # an argument, whose values the caller holds
+        if self.lasting and x.buf.borrowed and x.size_ * x.itemsize_ == x.buf.vbytes:
+            return x
         # A loop takes the same views again and again.
         place = ((<size_t><PyObject*>x.buf >> 4) ^ <size_t>(x.voff >> 3) ^ <size_t>x.size_) & 63
         if self.taken_places >> place & 1:

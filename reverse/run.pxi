@@ -23,6 +23,7 @@ cdef class TapeRun(Run):
         if tape is None:
             tape = self.fresh()
         self.tape = None
+        tape.lasting = True
         try:
             done = self.recorded(primals, tape, call)
             self.measure(before, tape)

@@ -170,6 +170,7 @@ cdef class Tape(Recording):
         self.books.clear()
         self.tape.count = 0
         self.noted_ = 0
+        self.lasting = False
         self.level = None        # which holds this tape, and whose arrays the collector does not see
 
     def own(self):

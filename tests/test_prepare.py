@@ -279,3 +279,15 @@ def test_results_that_are_views_of_the_argument_are_the_callers_own(f):
     np.testing.assert_array_equal(x, np.arange(4.0))
     for got, want in zip(prepared(x), before, strict=True):
         np.testing.assert_array_equal(got, want)
+
+
+def test_directions_through_large_arrays_are_remembered():
+    """A run along given directions makes no seeds, so that no size of the arguments speaks against keeping it."""
+    f = lambda x: np.sum(x * x)  # noqa: E731
+    x = np.ones(1_000_000)
+    ndual.jvp(f, (x,), (x,))
+    from ndual.frontend.intercept import cached
+
+    (plan,) = cached(f).plans.values()
+    assert plan.run.nbytes == 0
+    assert plan.run.suits((x,), True, (x,))

@@ -93,7 +93,9 @@ class ForwardRun(Run):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the seeds, and of the rows if they are kept."""
+        """Bytes of the seeds, and of the rows if they are kept; a run along given directions has no seeds."""
+        if self.width * self.passes < self.dof:
+            return 0
         seeds: int = self.width * sum(self.leaves[i].size * self.leaves[i].dtype.itemsize for i in self.active)
         return seeds + (0 if self._kept is None else self._kept.nbytes)
 
