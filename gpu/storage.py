@@ -154,7 +154,7 @@ class CupyStorage(Storage):
         frame: Any = sys._getframe(1)
         if frame.f_code is self.entry:
             frame = frame.f_back
-        if not summed_next(frame, row, counterpart, cupy.sum):
+        if not summed_next(frame, row, counterpart, (np.sum, cupy.sum)):
             return None
         facts = common(values)
         if facts is None:

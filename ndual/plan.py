@@ -131,7 +131,7 @@ class Plan:
             passes, width = chunk.split(dof, limit)
         return ForwardRun(
             call, self.leaves, self.slots, guard, self.outputs, direct=not self.outputs.has_aux, width=width,
-            passes=passes, dof=dof, holomorphic=self.holomorphic, keep=keep,
+            passes=passes, dof=dof, holomorphic=self.holomorphic, keep=keep, swept=not jvp,
         )  # fmt: skip
 
     def _back(self, call: Any, guard: Any, keep: bool) -> Any:

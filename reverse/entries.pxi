@@ -31,6 +31,18 @@ cdef class Entry:
     cdef str name(self):
         return type(self).__name__
 
+    cdef int replace(self, NDualArray x, NDualArray former) except -1:
+        """Hold another array in place of one."""
+        self.out = former if self.out is x else self.out
+        self.t0 = former if self.t0 is x else self.t0
+        self.t1 = former if self.t1 is x else self.t1
+        self.t2 = former if self.t2 is x else self.t2
+        self.s0 = former if self.s0 is x else self.s0
+        self.s1 = former if self.s1 is x else self.s1
+        self.s2 = former if self.s2 is x else self.s2
+        self.s3 = former if self.s3 is x else self.s3
+        return 0
+
     cdef object take(self, Tape tape):
         """The cotangent of the result as an array one level down, None if there is none; the result has none after."""
         cdef object g
@@ -41,6 +53,15 @@ cdef class Entry:
             g = g.copy()
             clear(self.out, tape)
         return g
+
+
+cdef int replace_in(list held, NDualArray x, NDualArray former) except -1:
+    cdef Py_ssize_t i
+    if held is not None:
+        for i in range(len(held)):
+            if held[i] is x:
+                held[i] = former
+    return 0
 
 
 cdef int clear(NDualArray x, Tape tape) except -1:
@@ -62,6 +83,11 @@ cdef class FormEntry(Entry):
 
     cdef str name(self):
         return self.row.name
+
+    cdef int replace(self, NDualArray x, NDualArray former) except -1:
+        replace_in(self.operands, x, former)
+        replace_in(self.targets, x, former)
+        return Entry.replace(self, x, former)
 
     cdef int pull(self, Tape tape) except -1:
         cdef object w = self.take(tape)
@@ -228,6 +254,12 @@ cdef class RuleEntry(Entry):
 
     cdef str name(self):
         return self.label
+
+    cdef int replace(self, NDualArray x, NDualArray former) except -1:
+        replace_in(self.outputs, x, former)
+        replace_in(self.saved, x, former)
+        replace_in(self.targets, x, former)
+        return Entry.replace(self, x, former)
 
     cdef int pull(self, Tape tape) except -1:
         cdef list ws = []

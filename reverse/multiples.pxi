@@ -3,8 +3,8 @@
 # operand by a product of two numbers, and a product of arrays makes the values of one factor the shadow of the other.
 # Cells are computed when something reads them, which of long chains of large arrays saves most passes over memory.
 
-cdef const nd_cells* CELLS64 = loops_of(8)
-cdef const nd_cells* CELLS32 = loops_of(4)
+cdef const nd_cells* CELLS64 = cell_loops(8)
+cdef const nd_cells* CELLS32 = cell_loops(4)
 
 cdef enum:
     HANDED = 1024            # bytes of a shadow from which on to move it costs less than to write another
@@ -32,19 +32,19 @@ cdef inline int have_cells(Buffer buf) except -1:
     return 0
 
 
-cdef inline void write_affine(Buffer buf, int item, double base, double f, const char* source, double g,
+cdef inline void write_affine(Buffer buf, double base, double f, const char* source, double g,
                               const char* beside) noexcept:
     """The cells of a shadow as a number and multiples of arrays; see nd_cells."""
-    (CELLS64 if item == 8 else CELLS32).affine(buf.vbytes // item, buf.t, base, f, source, g, beside)
+    (CELLS64 if buf.item == 8 else CELLS32).affine(buf.vbytes // buf.item, buf.t, base, f, source, g, beside)
 
 
 cdef int spell_out(Buffer buf) except -1:
     """Give the cells of a shadow their numbers."""
     have_cells(buf)
     if buf.uniform:
-        write_affine(buf, buf.item, buf.number, 0, NULL, 0, NULL)
+        write_affine(buf, buf.number, 0, NULL, 0, NULL)
     else:
-        write_affine(buf, buf.item, -0.0, buf.number, cells_behind(buf), 0, NULL)
+        write_affine(buf, -0.0, buf.number, cells_behind(buf), 0, NULL)
     buf.uniform = buf.multiple = False
     buf.towner = None
     return 0
@@ -141,7 +141,7 @@ cdef int add_multiple(NDualArray x, Tape tape, double number, object source) exc
         buf.item = x.itemsize_
         if not buf.made:
             have_cells(buf)
-            write_affine(buf, buf.item, -0.0, number, below, 0, NULL)
+            write_affine(buf, -0.0, number, below, 0, NULL)
     elif handy(both, x.itemsize_):
         buf.number = both
         if theirs == 1:
@@ -149,11 +149,12 @@ cdef int add_multiple(NDualArray x, Tape tape, double number, object source) exc
     else:
         have_cells(buf)
         if buf.uniform:
-            write_affine(buf, buf.item, buf.number, number, below, 0, NULL)
+            write_affine(buf, buf.number, number, below, 0, NULL)
         elif buf.multiple:
-            write_affine(buf, buf.item, -0.0, buf.number, cells_behind(buf), number, below)
+            write_affine(buf, -0.0, buf.number, cells_behind(buf), number, below)
         else:
-            write_affine(buf, x.itemsize_, -0.0, 1.0, buf.t, number, below)
+            buf.item = x.itemsize_
+            write_affine(buf, -0.0, 1.0, buf.t, number, below)
         buf.uniform = buf.multiple = False
         buf.towner = None
     return 0

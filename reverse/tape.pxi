@@ -111,9 +111,16 @@ cdef class Tape(Recording):
                     let_go((<NDualArray>x).buf)
         return 0
 
+    cdef int reshaped(self, NDualArray x, NDualArray former) except -1:
+        for entry in self.entries:
+            (<Entry>entry).replace(x, former)
+        return replace_in(self.leaves, x, former)
+
     cdef list gradients(self, object out, list leaves):
-        """The cotangents of the leaves of one real number, in their place in the list, each as an array or number of
-        its own, in the only sweep."""
+        """The cotangents of the leaves of one real number, each as an array or number of its own, in the only sweep.
+
+        They take the place of the leaves in the list, which spares another one 20 ns.
+        """
         self.sweep += 1
         self.claim()
         cdef NDualArray a
@@ -171,6 +178,7 @@ cdef class Tape(Recording):
         self.tape.count = 0
         self.noted_ = 0
         self.lasting = False
+        self.leaves = None
         self.level = None        # which holds this tape, and whose arrays the collector does not see
 
     def own(self):

@@ -192,11 +192,45 @@ def test_no_output_by_name_is_no_output(call):
 def test_what_a_ufunc_means_anyway_may_be_said():
     x = np.linspace(0.3, 2.0, 5)
     kind = "".join(["same", "_kind"])
-    said = {"casting": kind, "order": "K", "subok": True, "where": True, "dtype": None}
-    for f in (np.modf, lambda x, **said: np.divmod(x, 0.7, **said), lambda x, **said: (np.sin(x, **said), x)):
-        saying = ndual.jvp(functools.partial(f, **said), (x,), (x,))
-        for got, want in zip(saying, ndual.jvp(f, (x,), (x,)), strict=True):
-            np.testing.assert_array_equal(got, want)
+    for true in (True, np.True_):
+        said = {"casting": kind, "order": "K", "subok": True, "where": true, "dtype": None}
+        for f in (np.modf, lambda x, **said: np.divmod(x, 0.7, **said), lambda x, **said: (np.sin(x, **said), x)):
+            saying = ndual.jvp(functools.partial(f, **said), (x,), (x,))
+            for got, want in zip(saying, ndual.jvp(f, (x,), (x,)), strict=True):
+                np.testing.assert_array_equal(got, want)
     np.testing.assert_array_equal(ndual.grad(lambda x: np.vecdot(x, x, keepdims=False))(x), 2 * x)
+    outer = ndual.grad(lambda x: np.sum(np.multiply.outer(x, x, dtype=None, casting=kind)))(x)
+    np.testing.assert_allclose(outer, np.full(5, 2 * np.sum(x)), rtol=1e-14)
     with pytest.raises(ndual.NoRuleError, match=r"numpy\.matmul: the derivative does not cover these arguments: dtype"):
         ndual.grad(lambda x: np.matmul(x, x, dtype=np.float32))(x)
+    for unknown in ({"axis": ()}, {"axes": ()}):
+        with pytest.raises((TypeError, ValueError, ndual.NdualError)):
+            ndual.grad(lambda x, unknown=unknown: np.vecdot(x, x, **unknown))(x)
+
+
+BY_NAME = {
+    "dot": lambda x, w: np.dot(b=x, a=w),
+    "dot constant first": lambda x, w: np.dot(b=w, a=x),
+    "tensordot": lambda x, w: np.tensordot(b=x, a=w, axes=1),
+    "correlate": lambda x, w: np.correlate(v=x[0], a=w[1], mode="full"),
+    "convolve": lambda x, w: np.convolve(v=x[0], a=w[1]),
+    "kron": lambda x, w: np.kron(b=x, a=w),
+    "outer": lambda x, w: np.outer(b=x, a=w),
+    "inner": lambda x, w: np.inner(w, x.T),
+    "transpose": lambda x, w: np.transpose(axes=(1, 0), a=x) @ w,
+    "roll": lambda x, w: np.roll(shift=1, a=x) * w,
+}
+
+
+@pytest.mark.parametrize("mode", ["forward", "reverse"])
+@pytest.mark.parametrize("call", BY_NAME)
+def test_arrays_by_name_are_those_of_their_names(call, mode):
+    f = BY_NAME[call]
+    x = np.array([[1.0, 0.3, -0.2], [0.7, 2.0, 0.1], [0.5, -1.0, 3.0]])
+    w = np.arange(9.0).reshape(3, 3) - 2.5
+    c = np.cos(np.arange(f(x, w).size)).reshape(f(x, w).shape)
+    value, gradient = ndual.value_and_grad(lambda x: np.sum(f(x, w) * c), mode=mode)(x)
+    assert value == pytest.approx(np.sum(f(x, w) * c), rel=1e-13)
+    units = np.eye(9).reshape(9, 3, 3)
+    want = [np.sum((f(x + u, w) - f(x - u, w)) * c) / 2 for u in units]  # exact: f is linear
+    np.testing.assert_allclose(gradient.ravel(), want, rtol=1e-12, atol=1e-12)

@@ -57,6 +57,7 @@ cdef class Recorder:
     cdef public bint owns      # it reads nothing after the run that others may write to
     cdef bint writes           # f may write into what it did not make, so that what entries read there is copied
     cdef bint traces           # every operation is an entry, with the line of the user that it stands in
+    cdef list leaves           # the arguments that are differentiated, lifted
     cdef int begin(self, Level level) except -1
     cdef object operands(self, Row row, tuple operands)
     cdef int sloped(self, Row row, NDualArray x, NDualArray slope, char* at, NDualArray out) except -1
@@ -71,6 +72,7 @@ cdef class Recorder:
     cdef Py_ssize_t summed(self, NDualArray x) except -1
     cdef int summed_below(self, NDualArray x, NDualArray out) except -1
     cdef int multiplied(self, object a, object b, NDualArray out) except -1
+    cdef int reshaped(self, NDualArray x, NDualArray former) except -1
     cdef int failed(self, object error) except -1
 
 
@@ -266,7 +268,7 @@ cdef str in_words(tuple place)
 cdef int say_strong_zero(str name, str what, tuple place) except -1
 cdef bint product_of(int typenum, Py_ssize_t m, Py_ssize_t k, Py_ssize_t n, char* a, const Py_ssize_t* as_, char* b,
                      const Py_ssize_t* bs, char* c, bint more) except? False
-cdef const nd_cells* loops_of(int itemsize) noexcept
+cdef const nd_cells* cell_loops(int itemsize) noexcept
 cdef int run_pull(Row row, int typenum, int nin, const char** x, const Py_ssize_t** xs, const char* y,
                   const Py_ssize_t* ys, const char* w, const Py_ssize_t* ws, const nd_shadow* to, int ndim,
                   const Py_ssize_t* shape) except -1

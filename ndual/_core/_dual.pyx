@@ -50,6 +50,7 @@ cdef object np_ndarray = np.ndarray
 cdef object np_matmul = np.matmul
 cdef object np_dot = np.dot
 cdef object np_sum = np.sum
+cdef object np_mean = np.mean
 cdef object np_reduce = np.add.reduce
 cdef object np_reshape = np.reshape
 cdef object np_transpose = np.transpose

@@ -118,6 +118,8 @@ cdef class NDualArray:
         if not args and not kwargs:
             return sum_all(self)
         return dispatch(np.sum, (self, *args), kwargs)
+    def mean(self, *args, **kwargs):
+        return dispatch(np_mean, (self, *args), kwargs) if args or kwargs else mean_all(self)
     def copy(self, order="C"): return self if self.flags_ & NSCALAR else copy_array(self, order)
     def astype(self, dtype, order="K", casting="unsafe", subok=True, copy=True):
         return astype(self, dtype, casting, copy)

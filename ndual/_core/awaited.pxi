@@ -48,6 +48,7 @@ cdef class Awaited:
     """
 
     cdef object found, make, array
+    cdef Py_ssize_t count
     cdef tuple operands
     cdef list names
 
@@ -70,9 +71,12 @@ cdef class Awaited:
     def sum(self, *args, **kwargs):
         return self.form().sum(*args, **kwargs) if args or kwargs else self.found
 
+    def mean(self, *args, **kwargs):
+        return self.form().mean(*args, **kwargs) if args or kwargs else self.found / <double>self.count
+
     def __array_function__(self, function, types, args, kwargs):
-        if function is np_sum and len(args) == 1 and not kwargs:
-            return self.found
+        if len(args) == 1 and not kwargs and (function is np_sum or function is np_mean):
+            return self.sum() if function is np_sum else self.mean()
         return function(*formed(args), **{key: formed(value) for key, value in kwargs.items()})
 
     def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
@@ -114,10 +118,14 @@ cdef class Awaited:
     def __class__(self): return np_ndarray
 
 
-def awaited(found, make, operands):
-    """What stands for ``make(*operands)``, or a row of them, in code that sums it next and is to get `found` then."""
+def awaited(found, Py_ssize_t count, make, operands):
+    """What stands for ``make(*operands)``, or a row of them, in code that takes the sum or mean of its cells next.
+
+    There are `count` cells, and `found` is their sum.
+    """
     cdef Awaited a = Awaited.__new__(Awaited)
     a.found = found
+    a.count = count
     a.make = make
     a.operands = operands
     a.names = [name_of((<NDualArray>x).buf) if type(x) is NDualArray else 0 for x in operands]
@@ -181,4 +189,4 @@ cdef object map_and_sum(Row row, int nin, nd_in* ins, NDualArray x, object a, ob
         found = new_sum(x.buf.level, whole, lo, lo + lanes, &sums)
         if lanes:
             sums[0] = slope
-    return awaited(found, row, operands)
+    return awaited(found, size, row, operands)

@@ -39,7 +39,7 @@ cdef tuple collect(PyObject* const* args, Py_ssize_t count, PyObject* names):
     return positional, {name: <object>args[count + i] for i, name in enumerate(<object>names)}
 
 
-cdef tuple BRIEF = (np_sum, np_transpose, np_ravel, np_empty_like, np_zeros_like, np_diag, np_diagonal)
+cdef tuple BRIEF = (np_sum, np_mean, np_transpose, np_ravel, np_empty_like, np_zeros_like, np_diag, np_diagonal)
 
 
 def short_cut(function):
@@ -100,6 +100,8 @@ cdef object ufunc_with(Row row, tuple inputs, dict kwargs):
     """A ufunc call with keywords: out, where, dtype; casting, order and subok as far as they change nothing."""
     out = kwargs.get("out")
     mask = kwargs.get("where", True)
+    if isinstance(mask, np.bool) and mask:
+        mask = True
     dtype = kwargs.get("dtype")
     for name in kwargs:
         if name not in ("out", "where", "dtype", "casting", "order", "subok"):
@@ -146,6 +148,8 @@ cdef object array_function(object function, tuple args, dict kwargs):
     if count and not kwargs and type(args[0]) is NDualArray:
         if function is np_sum and count == 1:
             return sum_all(<NDualArray>args[0])
+        if function is np_mean and count == 1:
+            return mean_all(<NDualArray>args[0])
         if function is np_reshape and count == 2:
             return reshape(<NDualArray>args[0], args[1], "C", None)
         if function is np_transpose and count <= 2:

@@ -6,7 +6,8 @@ cdef class Recorder:
 
     `operands` is asked before the value is written, since that may overwrite an operand, and returns what `mapped`
     gets, None if no operand is active. `writing` comes before any write to memory that exists already. `failed`
-    tells of an error that ends the run, and says whether it explained it.
+    tells of an error that ends the run, and says whether it explained it. `reshaped` comes before the user sets the shape
+    of an array: what is kept of it is another object from then on.
     """
 
     def __cinit__(self, *args):
@@ -32,6 +33,9 @@ cdef class Recorder:
     cdef Py_ssize_t summed(self, NDualArray x) except -1: raise NotImplementedError
     cdef int summed_below(self, NDualArray x, NDualArray out) except -1: raise NotImplementedError
     cdef int multiplied(self, object a, object b, NDualArray out) except -1: raise NotImplementedError
+    cdef int reshaped(self, NDualArray x, NDualArray former) except -1:
+        raise NotImplementedError
+
     cdef int failed(self, object error) except -1: raise NotImplementedError
 
 
@@ -375,7 +379,7 @@ cdef NDualArray twin(NDualArray x):
     return y
 
 
-cdef const nd_cells* loops_of(int itemsize) noexcept:
+cdef const nd_cells* cell_loops(int itemsize) noexcept:
     """The loops over real cells of that size for this processor."""
     return &isa.cells[ND_F64 if itemsize == 8 else ND_F32]
 

@@ -67,9 +67,18 @@ cdef object new_sum(Level level, double value, Py_ssize_t lo, Py_ssize_t hi, dou
     return s
 
 
+cdef object mean_all(NDualArray x):
+    """np.mean(x): of doubles on the host as NumPy takes it, the sum divided by the count; else by the rule."""
+    if x.typenum != cnp.NPY_DOUBLE or x.size_ == 0 or x.device_v is not None or nd_tls.debug:
+        return dispatch(np_mean, (x,), {})
+    return sum_all(x) / <double>x.size_
+
+
 cdef inline double total(char* x, Py_ssize_t n) noexcept:
     """The sum of n doubles side by side with the bits that np.sum gives."""
-    return 0.0 if n == 0 else EMPTY_SUM + isa.cells[ND_F64].sum(x, n) if own_sums else numpys_total(x, n)
+    if n == 0:
+        return 0.0
+    return EMPTY_SUM + isa.cells[ND_F64].sum(x, n) if own_sums else numpys_total(x, n)
 
 
 cdef double numpys_total(char* x, Py_ssize_t n) noexcept:
@@ -87,6 +96,11 @@ cdef double numpys_total(char* x, Py_ssize_t n) noexcept:
     steps[2] = 0
     loop.fn(args, &count, steps, loop.data)
     return acc
+
+
+def adds_up():
+    """Whether sums of doubles are those of a kernel, which has NumPy's bits, and not of NumPy's own loop."""
+    return bool(own_sums)
 
 
 cdef bint sums_agree() except -1:
@@ -329,11 +343,14 @@ cdef object conjugate(NDualArray x):
 cdef int set_shape(NDualArray x, object shape) except -1:
     cdef NDualArray y = reshape(x, shape, "C", None)
     cdef int i
-    if type(x.device_v) is NDualArray and same_memory(x.device_v, y.device_v):
+    cdef bint nested = type(x.device_v) is NDualArray and same_memory(x.device_v, y.device_v)
+    if not nested and y.buf is not x.buf:
+        raise AttributeError("incompatible shape for in-place modification; use x.reshape(), which copies")
+    if x.buf.level.recorder is not None:
+        x.buf.level.recorder.reshaped(x, <NDualArray>getitem(x, Ellipsis))
+    if nested:
         x.device_v = y.device_v
         x.device_t = y.device_t
-    elif y.buf is not x.buf:
-        raise AttributeError("incompatible shape for in-place modification; use x.reshape(), which copies")
     if x.shape_ != x.geo:
         PyMem_Free(x.shape_)
     set_dims(x, y.ndim_)

@@ -147,7 +147,8 @@ cdef class Run:
             while cnp.PyArray_CheckExact(value):
                 a = <cnp.ndarray>value
                 if cnp.PyArray_ISWRITEABLE(a):
-                    held = [a] if held is None else [*held, a]
+                    held = [] if held is None else held
+                    held.append(a)
                 if cnp.PyArray_BASE(a) == NULL:
                     break
                 value = <object>cnp.PyArray_BASE(a)
@@ -358,6 +359,7 @@ cdef class Run:
         cdef tuple sites = None
         self.claim()
         recorder.writes = self.guard.writes
+        recorder.leaves = lifted
         try:
             inputs = self.admit(primals)
             given = inputs if nd_tls.top == NULL and not _storages else inputs[:]

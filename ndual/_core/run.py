@@ -78,12 +78,16 @@ class ForwardRun(Run):
         Lanes of one pass of a sweep, and how many passes.
     keep : bool
         Every sweep writes the rows of one dual into the same memory.
+    swept : bool
+        Whether its passes have unit tangents; those along given directions do not.
     """
 
     def __init__(
         self, call: Callable[..., Any], leaves: Sequence[Any], active: Sequence[int], guard: Facts, outputs: Any, *,
         direct: bool, width: int, passes: int, dof: int, holomorphic: bool = False, keep: bool = False,
+        swept: bool = True,
     ) -> None:  # fmt: skip
+        self.swept = swept
         self.width, self.passes, self.dof = width, passes, dof
         self.holomorphic = holomorphic
         self.keep = keep
@@ -94,7 +98,7 @@ class ForwardRun(Run):
     @property
     def nbytes(self) -> int:
         """Bytes of the seeds, and of the rows if they are kept; a run along given directions has no seeds."""
-        if self.width * self.passes < self.dof:
+        if not self.swept:
             return 0
         seeds: int = self.width * sum(self.leaves[i].size * self.leaves[i].dtype.itemsize for i in self.active)
         return seeds + (0 if self._kept is None else self._kept.nbytes)
@@ -103,7 +107,7 @@ class ForwardRun(Run):
         """A run of its own buffers, for another thread."""
         return ForwardRun(
             call, self.leaves, self.active, self.guard, self.outputs, direct=self.direct, width=self.width,
-            passes=self.passes, dof=self.dof, holomorphic=self.holomorphic, keep=self.keep,
+            passes=self.passes, dof=self.dof, holomorphic=self.holomorphic, keep=self.keep, swept=self.swept,
         )  # fmt: skip
 
     def lane_of(self, i: int, tangent: Any) -> Any:

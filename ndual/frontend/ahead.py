@@ -2,9 +2,9 @@
 
 A result may stay uncomputed only if nothing can happen before it is used. That is so where the instruction is the
 operation itself, an operator or the call of a function by its name, and the very next one hands its result to a full
-sum: ``np.sum(np.cos(x))``, ``(x * y).sum()``, ``np.sum(np.kron(a, b))``. Nothing but the interpreter then has the
-result, no name is bound to it, and between the two instructions no line of the thread runs that could write into an
-operand. Everything else, a name in between as well, is computed at once.
+sum: ``np.sum(np.cos(x))``, ``(x * y).sum()``, ``np.sum(np.kron(a, b))``, on the host to a mean too. Nothing but the
+interpreter then has the result, no name is bound to it, and between the two instructions no line of the thread runs
+that could write into an operand. Everything else, a name in between as well, is computed at once.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import bisect
 import dis
 import functools
+import math
 import sys
 import types
 import weakref
@@ -27,6 +28,7 @@ from ndual.rules import registry
 __all__ = ["summed_here", "summed_next", "total_here"]
 
 OPERATORS = {"+": ("add",), "-": ("subtract",), "*": ("multiply",), "/": ("divide",), "**": ("power", "square", "sqrt")}
+SUMS = (np.sum, np.mean)  # what the core takes from a sum, divided or not
 LARGE = 1e300  # a bound of sums below which nothing in them overflows
 FILLERS = ("CACHE", "EXTENDED_ARG", "NOP", "PRECALL")
 SKIPPED = frozenset(dis.opmap.get(name, 0) for name in FILLERS)
@@ -34,11 +36,12 @@ LEADING = frozenset(dis.opmap.get(name, 0) for name in ("CALL", "LOAD_ATTR", "LO
 
 
 class Step(NamedTuple):
-    """An operation whose result is summed: its rows, or the path of what is called; that of the sum, () of a method."""
+    """An operation whose result is summed: its rows, or the path of what is called; that of the sum, or its method."""
 
     rows: tuple[str, ...]
     called: tuple[str, ...]
     total: tuple[str, ...]
+    method: str = ""
 
 
 class Code:
@@ -75,10 +78,12 @@ _codes: dict[int, Code] = {}
 
 def summed_here(row: Any) -> bool:
     """Whether the code that runs is at a row of the table, on the host, whose result it hands to the sum next."""
-    return summed_next(sys._getframe(1), row, registry.lookup, np.sum)
+    return summed_next(sys._getframe(1), row, registry.lookup, SUMS)
 
 
-def summed_next(frame: types.FrameType, row: Any, ufunc_of: Callable[[str], Any], total: Any) -> bool:
+def summed_next(
+    frame: types.FrameType, row: Any, ufunc_of: Callable[[str], Any], totals: tuple[Callable[..., Any], ...]
+) -> bool:
     """Whether a frame is at a row of the table whose result it hands to the sum of all cells next.
 
     Parameters
@@ -89,13 +94,13 @@ def summed_next(frame: types.FrameType, row: Any, ufunc_of: Callable[[str], Any]
         The row that is being applied.
     ufunc_of : callable
         What a public name of a ufunc of NumPy or SciPy stands for in the array library.
-    total : callable
-        The library's function for the sum; where a gate stands in for it, it is one of the array.
+    totals : tuple of callables
+        The functions for the sum; where a gate stands in for one, it is one of the array.
     """
     step = _at(frame)
     if step is None:
         return False
-    if not _sums(frame, step, total):  # the most frequent answer comes first: what is called is another function
+    if not _sums(frame, step, totals):  # the most frequent answer comes first: what is called is another function
         return False
     if not step.called:
         return row.name in step.rows
@@ -110,7 +115,7 @@ def total_here(frame: types.FrameType, rule: Any, function: Any, args: tuple[Any
     what `rule` says, and where the value must be NumPy's to the bit.
     """
     step = _at(frame)
-    if step is None or not step.called or not _sums(frame, step, np.sum) or len(args) != 2:
+    if step is None or not step.called or not _sums(frame, step, SUMS) or len(args) != 2:
         return None
     if _function(frame, step.called) is not function or not _core.left_to_sums():
         return None
@@ -122,7 +127,8 @@ def total_here(frame: types.FrameType, rule: Any, function: Any, args: tuple[Any
     if not bound < LARGE:
         return None
     args = tuple([x if _core.is_dual(x) else x.copy() for x in args])  # which f may write to, or has in an argument
-    return _core.awaited(rule.total(_core.namespace(next(filter(_core.is_dual, args))), *args), function, args)
+    count = math.prod([np.size(_core.primal(x)) for x in args])
+    return _core.awaited(rule.total(_core.namespace(next(filter(_core.is_dual, args))), *args), count, function, args)
 
 
 def _at(frame: types.FrameType) -> Step | None:
@@ -136,12 +142,14 @@ def _at(frame: types.FrameType) -> Step | None:
     return known.found[at]
 
 
-def _sums(frame: types.FrameType, step: Step, total: Any) -> bool:
-    """Whether what the result of an operation is handed to is the sum."""
-    if not step.total:
-        return True
+def _sums(frame: types.FrameType, step: Step, totals: tuple[Callable[..., Any], ...]) -> bool:
+    """Whether what the result of an operation is handed to is one of the sums."""
+    if step.method:
+        return any(step.method == f.__name__ for f in totals)
     found = _found(frame, step.total)
-    return found is np.sum or (type(found) is Gate and found.original in (np.sum, total))
+    if type(found) is not Gate and not any(found is f for f in SUMS):
+        return False  # a function of another library asks no protocol
+    return any(_original(found) is _original(f) for f in totals)
 
 
 def _function(frame: types.FrameType, path: tuple[str, ...]) -> Any:
@@ -196,9 +204,9 @@ def _step(code: Code, at: int) -> Step | None:
         total, end = _path(steps, outer) if outer is not None else ((), 0)
         return Step(rows, path, total) if total and end == first else None
     called = steps[k + 2] if k + 2 < len(steps) else None
-    if after.opname in ("LOAD_ATTR", "LOAD_METHOD") and after.argval == "sum":
-        return Step(rows, path, ()) if called is not None and (called.opname, called.arg) == ("CALL", 0) else None
-    return None
+    method = after.argval if after.opname in ("LOAD_ATTR", "LOAD_METHOD") and after.argval in ("sum", "mean") else ""
+    plain = called is not None and (called.opname, called.arg) == ("CALL", 0)
+    return Step(rows, path, (), method) if method and plain else None
 
 
 def _begin(steps: list[dis.Instruction], k: int) -> int | None:

@@ -198,8 +198,10 @@ _DEFAULTS_OF_UFUNCS = {
 
 
 def _goes_without_saying(key: str, value: Any) -> bool:
-    default = _DEFAULTS_OF_UFUNCS.get(key, ())
-    return value is default or (type(value) is str and value == default)
+    if key not in _DEFAULTS_OF_UFUNCS:
+        return False
+    default = _DEFAULTS_OF_UFUNCS[key]
+    return value is default or (type(value) in (str, np.bool) and value == default)
 
 
 def dispatch(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -246,7 +248,7 @@ def dispatch(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
             return tuple(map(_into, out, result))
         return _into(target, result)
     if isinstance(rule, registry.Rule):
-        if kwargs and isinstance(function, np.ufunc):
+        if kwargs and (type(function) is tuple or isinstance(function, np.ufunc)):
             kwargs = {key: value for key, value in kwargs.items() if not _goes_without_saying(key, value)}
         if type(function) is tuple:  # a ufunc and the name of its method
             function = getattr(*function)
@@ -383,7 +385,7 @@ def _array_namespace(self: Any, *, api_version: Any = None) -> Any:
 
 
 _METHOD_NAMES = """
-mean prod max min var std ptp cumsum cumprod argmax argmin argsort any all clip round trace diagonal repeat squeeze
+prod max min var std ptp cumsum cumprod argmax argmin argsort any all clip round trace diagonal repeat squeeze
 swapaxes take choose nonzero searchsorted put argpartition
 """
 

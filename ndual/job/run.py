@@ -38,6 +38,7 @@ def _picture(groups: list[list[solve.Comparison]], path: Path) -> str:
         return "No picture: matplotlib is not installed (pip install 'ndual[plot]')."
     from ndual.job import picture
 
+    path = path if path.suffix else path.with_suffix(".png")
     picture.draw(path, *groups)
     return f"Picture: {path.resolve()}"
 
@@ -47,7 +48,7 @@ def main(arguments: Sequence[str] = ()) -> int:
     raw = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(prog="python -m ndual", description=EXPLANATION, formatter_class=raw)
     parser.add_argument(
-        "--picture", type=Path, default=PICTURE, metavar="FILE", help="drawn there, %(default)s if not given"
+        "--picture", type=Path, default=PICTURE, metavar="FILE", help="where the picture is saved (%(default)s)"
     )
     picture = parser.parse_args(arguments).picture
     begin = time.perf_counter()

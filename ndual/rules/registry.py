@@ -62,9 +62,9 @@ class Linear(Rule):
 
     def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
         """Split a public call into the array, the other positional arguments and the keywords."""
-        (array,), rest, keywords = _leading(self.name, 1, args, kwargs)
+        (array,), rest, keywords = _leading(self, 1, args, kwargs)
         if keywords:
-            _check_covered(self.name, self.lanes, keywords)
+            _check_covered(self.name, self.lanes, 3, keywords)
         return array, rest, keywords
 
 
@@ -82,9 +82,9 @@ class Bilinear(Rule):
 
     def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any, tuple[Any, ...], dict[str, Any]]:
         """Split a public call into the two arrays, the other positional arguments and the keywords."""
-        (a, b), rest, keywords = _leading(self.name, 2, args, kwargs)
+        (a, b), rest, keywords = _leading(self, 2, args, kwargs)
         if keywords:
-            _check_covered(self.name, self.lanes, keywords)
+            _check_covered(self.name, self.lanes, 5, keywords)
         return a, b, rest, keywords
 
 
@@ -168,32 +168,37 @@ def _names(serves: str) -> tuple[str, tuple[str, ...]]:
     return dotted[0], dotted
 
 
-_ARRAY_NAMES = ("a", "x", "m", "v", "b", "arr", "ary", "array", "A", "f", "p", "y")
-
-
 def _leading(
-    name: str, count: int, args: tuple[Any, ...], kwargs: dict[str, Any]
+    rule: Rule, count: int, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[tuple[Any, ...], tuple[Any, ...], dict[str, Any]]:
     if len(args) >= count:
         return args[:count], args[count:], kwargs
-    found, rest = list(args), dict(kwargs)
-    for key in kwargs:
-        if len(found) < count and key in _ARRAY_NAMES:
-            found.append(rest.pop(key))
-    if len(found) < count:
-        raise NoRuleError(f"{name} expects {count} array argument(s); got {len(found)}. Pass them by position.")
-    return tuple(found), (), rest
+    for dotted in rule.serves:
+        missing = _parameters(dotted)[len(args) : count]
+        if len(missing) == count - len(args) and all(key in kwargs for key in missing):
+            rest = {key: value for key, value in kwargs.items() if key not in missing}
+            return (*args, *[kwargs[key] for key in missing]), (), rest
+    raise NoRuleError(f"{rule.name} expects {count} array argument(s); got {len(args)}. Pass them by position.")
 
 
-@functools.cache
-def _keywords(formula: Callable[..., Any]) -> frozenset[str] | None:
-    """The names that a formula takes, None if it takes any."""
-    parameters = inspect.signature(formula).parameters.values()
+@functools.lru_cache(maxsize=1024)
+def _parameters(dotted: str) -> tuple[str, ...]:
+    """The names of the parameters of a public function, in its order; none where it does not tell."""
+    try:
+        return tuple(inspect.signature(lookup(dotted)).parameters)
+    except (TypeError, ValueError):
+        return ()
+
+
+@functools.lru_cache(maxsize=1024)
+def _keywords(formula: Callable[..., Any], own: int) -> frozenset[str] | None:
+    """The public names that a formula takes behind so many of its own; None if it takes any."""
+    parameters = list(inspect.signature(formula).parameters.values())[own:]
     return None if any(p.kind is p.VAR_KEYWORD for p in parameters) else frozenset([p.name for p in parameters])
 
 
-def _check_covered(name: str, formula: Callable[..., Any], keywords: dict[str, Any]) -> None:
-    known = _keywords(formula)
+def _check_covered(name: str, formula: Callable[..., Any], own: int, keywords: dict[str, Any]) -> None:
+    known = _keywords(formula, own)
     extra = [] if known is None else [key for key in keywords if key not in known]
     if extra:
         raise _not_covered(name, ", ".join(extra))

@@ -43,9 +43,21 @@ class RowStruct(ctypes.Structure):
         ("value_inside", ctypes.c_ubyte),
         ("coef", ctypes.c_ubyte * 3),
         ("needs", ctypes.c_ubyte * 3),
+        ("scale", ctypes.c_ubyte * 3),
         ("fill", PTR * 2),
         ("fill_exact", PTR * 2),
         ("back", PTR * 2),
+    ]
+
+
+class Cells(ctypes.Structure):
+    _fields_ = [
+        ("give", PTR),
+        ("sums", PTR),
+        ("fold", PTR),
+        ("affine", ctypes.CFUNCTYPE(None, SSIZE, PTR, ctypes.c_double, ctypes.c_double, PTR, ctypes.c_double, PTR)),
+        ("sum", ctypes.CFUNCTYPE(ctypes.c_double, PTR, SSIZE)),
+        ("dot", ctypes.CFUNCTYPE(ctypes.c_double, PTR, PTR, SSIZE)),
     ]
 
 
@@ -55,6 +67,8 @@ class Isa(ctypes.Structure):
         ("rows", ctypes.POINTER(RowStruct)),
         ("nrows", ctypes.c_int),
         ("combine", PTR * 2),
+        ("finite", PTR * 2),
+        ("cells", Cells * 2),
     ]
 
 
@@ -99,6 +113,10 @@ class Kernels:
 
     def row(self, name: str) -> RowStruct:
         return self.isa.contents.rows[self.rows[name]]
+
+    def cells(self, dtype: type) -> Cells:
+        """The loops over cells of one dtype."""
+        return self.isa.contents.cells[int(dtype == np.float64)]
 
     def map(self, name, operands, out, loop=None, exact=False, windows=None):
         """Call nd_map and return its status.

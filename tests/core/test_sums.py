@@ -1,5 +1,7 @@
 """Sums of doubles have NumPy's bits, whoever adds them up, and those of products are as good as their terms allow."""
 
+from __future__ import annotations
+
 import math
 
 import numpy as np
@@ -8,6 +10,7 @@ import pytest
 import ndual
 
 SIZES = [*range(1, 40), 127, 128, 129, 136, 137, 255, 256, 257, 1000, 1003, 2047, 2048, 2049, 4099, 20_001]
+DTYPES = [np.float32, np.float64]
 
 
 def numbers(n, seed=0):
@@ -15,16 +18,57 @@ def numbers(n, seed=0):
     return rng.standard_normal(n) * 10.0 ** rng.integers(-9, 9, n)
 
 
-@pytest.mark.parametrize("mode", ["forward", "reverse"])
-def test_bits_of_sums(mode):
+def test_the_kernel_adds_up():
+    """With this NumPy, whose order it has; with another one NumPy's loop would, and this says so."""
+    assert ndual._core._dual.adds_up()
+
+
+def test_kernel_of_sums(kernels):
     for n in SIZES:
         x = numbers(n)
-        value, gradient = ndual.value_and_grad(lambda x: np.sum(x), mode=mode, chunk_size=2 if n < 50 else None)(x[:50])
-        assert value == np.sum(x[:50])
-        assert np.array_equal(gradient, np.ones(min(n, 50)))
-        value, tangent = ndual.jvp(lambda x: np.sum(x), (x,), (numbers(n, 1),))
+        assert np.float64(0.0) + kernels.cells(np.float64).sum(x.ctypes.data, n) == np.sum(x)
+        narrow = x.astype(np.float32)
+        wide = np.sum(narrow.astype(float))
+        assert kernels.cells(np.float32).sum(narrow.ctypes.data, n) == wide
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_kernel_of_products(kernels, dtype):
+    for n in SIZES:
+        a, b = numbers(n, 1).astype(dtype), np.random.default_rng(n).standard_normal(n).astype(dtype)
+        products = a.astype(float) * b
+        got = kernels.cells(dtype).dot(a.ctypes.data, b.ctypes.data, n)
+        assert got == pytest.approx(math.fsum(products), rel=0, abs=1e-14 * math.fsum(np.abs(products)))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("into", ["fresh", "from", "beside"])
+def test_kernel_of_affine_cells(kernels, dtype, into):
+    for n in SIZES:
+        a, b = np.random.default_rng(n).standard_normal((2, n)).astype(dtype)
+        room = np.full(n + 2, 7.0, dtype)
+        number, f, g = dtype(0.25), dtype(-1.5), dtype(3.0)
+        for beside in (None, b):
+            want = number + (f * a if beside is None else f * a + g * b)
+            room[1:-1] = {"fresh": 0.0, "from": a, "beside": b}[into]
+            to = room[1:-1].ctypes.data
+            source = to if into == "from" else a.ctypes.data
+            other = None if beside is None else to if into == "beside" else b.ctypes.data
+            kernels.cells(dtype).affine(n, to, number, f, source, g, other)
+            np.testing.assert_array_equal(room[1:-1], want)
+        kernels.cells(dtype).affine(n, room[1:-1].ctypes.data, 0.125, 0.0, None, 0.0, None)
+        np.testing.assert_array_equal(room, np.r_[7.0, np.full(n, 0.125), 7.0])
+
+
+def test_bits_of_sums():
+    for n in SIZES:
+        x, v = numbers(n), numbers(n, 1)
+        value, gradient = ndual.value_and_grad(lambda x: np.sum(x), mode="reverse")(x)
         assert value == np.sum(x)
-        assert tangent == np.sum(numbers(n, 1))
+        assert np.array_equal(gradient, np.ones(n))
+        value, tangent = ndual.jvp(lambda x: np.sum(x), (x,), (v,))
+        assert value == np.sum(x)
+        assert tangent == np.sum(v)
 
 
 @pytest.mark.parametrize("n", [1, 7, 8, 200])

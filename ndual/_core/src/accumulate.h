@@ -80,7 +80,6 @@ static double N(dot)(const void *v, const void *w, ptrdiff_t n) {
     return s[0] + rest;
 }
 
-/* to[i] = base + f * from[i] + g * beside[i]. */
 static void N(affine)(ptrdiff_t n, void *to, double base, double f, const void *from, double g, const void *beside) {
     T *out = to;
     const T *a = from, *b = beside;

@@ -45,7 +45,7 @@ static ND_NOINLINE void N(redo)(ptrdiff_t n, int k, const int *kinds, const T *c
             for (ptrdiff_t i = 0; i < n; i++) sum[i] -= v[i];
             break;
         default:
-            for (ptrdiff_t i = 0; i < n; i++) sum[i] += (v[i] == 0) | (f[i] == 0) ? 0 : f[i] * v[i];
+            for (ptrdiff_t i = 0; i < n; i++) sum[i] += ((v[i] == 0) | (f[i] == 0)) ? 0 : f[i] * v[i];
         }
     }
     memcpy(out, sum, n * sizeof(T));

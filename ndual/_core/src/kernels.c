@@ -57,5 +57,6 @@
 
 const nd_isa ND_JOIN(nd_isa_, NDUAL_ISA) = {
     ND_STRING(NDUAL_ISA), rows, sizeof rows / sizeof *rows, {combine_f32, combine_f64}, {finite_f32, finite_f64},
-    {{give_f32, sums_f32, fold_f32, affine_f32, sum_f32, dot_f32}, {give_f64, sums_f64, fold_f64, affine_f64, sum_f64, dot_f64}},
+    {{give_f32, sums_f32, fold_f32, affine_f32, sum_f32, dot_f32},
+     {give_f64, sums_f64, fold_f64, affine_f64, sum_f64, dot_f64}},
 };

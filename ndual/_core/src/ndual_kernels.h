@@ -52,13 +52,15 @@ typedef void (*nd_combine)(ptrdiff_t n, ptrdiff_t nlanes, int k, const int *kind
 /* Loops over the cells of a shadow, and sums, which are double for either dtype. */
 typedef struct nd_cells {
     /* to[i] += v[i], or = if `fresh`, with the other sign if `negative`; one number for all if `same`. Sums (`wide`) are
-     * added before they are rounded, and have their sign. Cells are `step` bytes apart. */
+     * added before they are rounded, and as they are: `negative` is not looked at. Cells are `step` bytes apart, and v is
+     * other memory. */
     void (*give)(ptrdiff_t n, char *to, ptrdiff_t step, const void *v, int wide, int same, int negative, int fresh);
     /* out[k] = scale * the sum of the k-th m numbers. */
     void (*sums)(const void *v, ptrdiff_t m, ptrdiff_t count, double scale, double *out);
     /* out[j] = the sum over rows of m numbers each. */
     void (*fold)(const void *v, ptrdiff_t rows, ptrdiff_t m, double *out);
-    /* to[i] = base + f * from[i] + g * beside[i]; `beside`, or both, may be NULL, and either may be `to`. */
+    /* to[i] = base + f * from[i] + g * beside[i]. `beside`, or both, may be NULL; either may be `to`, but overlap it in no
+     * other way. */
     void (*affine)(ptrdiff_t n, void *to, double base, double f, const void *from, double g, const void *beside);
     double (*sum)(const void *v, ptrdiff_t n); /* -0.0 if there is none */
     double (*dot)(const void *a, const void *b, ptrdiff_t n);
