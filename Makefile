@@ -14,7 +14,7 @@ run: $(STAMP)
 	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m ndual
 
 test: $(STAMP)
-	$(BIN)/python -m pytest -q
+	$(BIN)/python -m pytest -q -n auto --maxprocesses 8
 
 # Functions that nobody here wrote, against the committed list of results.
 real: $(STAMP)

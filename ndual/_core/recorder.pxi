@@ -6,8 +6,8 @@ cdef class Recorder:
 
     `operands` is asked before the value is written, since that may overwrite an operand, and returns what `mapped`
     gets, None if no operand is active. `writing` comes before any write to memory that exists already. `failed`
-    tells of an error that ends the run, and says whether it explained it. `reshaped` comes before the user sets the shape
-    of an array: what is kept of it is another object from then on.
+    tells of an error that ends the run, and says whether it explained it. `reshaped` comes before the user sets the
+    shape of an array: what is kept of it is another object from then on.
     """
 
     def __cinit__(self, *args):
