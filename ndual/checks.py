@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import types
 from typing import Any
 
@@ -48,9 +49,15 @@ def check_argnums(argnums: Any) -> Argnums:
     if isinstance(argnums, list | tuple):
         if argnums and all(hasattr(i, "__index__") and not isinstance(i, bool) for i in argnums):
             return tuple(int(i) for i in argnums)
-    elif hasattr(argnums, "__index__") and not isinstance(argnums, bool):
-        return int(argnums)
-    raise ArgumentTypeError(f"argnums expects an int or a tuple of ints; got {argnums!r}")
+    elif not isinstance(argnums, bool):
+        try:
+            return operator.index(argnums)
+        except TypeError:
+            pass
+    raise ArgumentTypeError(
+        f"argnums expects an int or a tuple of ints; got {argnums!r}. What f is differentiated at goes to the function "
+        "that is returned: grad(f)(x)"
+    )
 
 
 def places(argnums: Argnums, count: int) -> tuple[int, ...]:

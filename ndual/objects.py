@@ -203,3 +203,22 @@ def plain_data(value: Any, met: set[int] | None = None) -> bool:
         return True
     met.add(id(value))
     return all(plain_data(part, met) for part in parts)
+
+
+def has_sequences(value: Any, met: set[int] | None = None) -> bool:
+    """Whether there are lists or tuples in a value."""
+    kind = type(value)
+    if (
+        kind in (np.ndarray, float, int, complex, str, type(None))
+        or isinstance(value, np.generic)
+        or _core.is_dual(value)
+    ):
+        return False
+    if isinstance(value, list | tuple | deque):
+        return True
+    met = set() if met is None else met
+    if id(value) in met:
+        return False
+    met.add(id(value))
+    parts = value if isinstance(value, dict) else fields_of(value) or {}
+    return any(has_sequences(part, met) for part in parts.values())

@@ -34,7 +34,7 @@ class Place:
         if not is_structure(given):
             raise ArgumentTypeError(
                 "wrt expects an object, list, dict or array that f reaches, or a path to something as text; got "
-                f'{type(given).__name__}. A number has a path: wrt="model.rate"'
+                f'{type(given).__name__}. A number has a path, as a string: wrt="model.rate", or the name of a variable'
             )
 
     def find(self) -> Found:

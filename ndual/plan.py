@@ -21,7 +21,7 @@ from ndual.checks import Argnums, name_of, places
 from ndual.errors import ArgumentTypeError, ArgumentValueError, NdualError, NoRuleError
 from ndual.frontend import devices, dispatch, intercept
 from ndual.layout import Layout, layout_of, walked
-from ndual.objects import plain_data
+from ndual.objects import has_sequences, plain_data
 from ndual.outputs import Outputs, leaf_gradient, leaf_jacobian
 from ndual.structure import (
     ARRAY,
@@ -83,6 +83,7 @@ class Plan:
         plain = self.flat or plain_data(kwargs)
         found: dict[int, range] = {}
         flats: dict[int, Flat] = {}
+        lists = any(has_sequences(args[i]) for i in self.active)
         for i, value in enumerate(args):
             start = len(self.leaves)
             plain = self._take(i, value, flats) and plain
@@ -94,7 +95,7 @@ class Plan:
             self.values.append((self.trees, Shared(flats), self.entry, self.kwargs, self.count))
             self.leaves.append(constant_leaf(self.values[-1], "args")[0])
         self._check_complex()
-        guard = intercept.guard(f, plain)
+        guard = intercept.guard(f, plain, lists)
         if again and not self.flat:
             self.layout = self._layout()
         call = self.entry if self.flat else walked if self.layout is None else self.layout.call

@@ -87,6 +87,12 @@ class Split(Opaque):
         returned = self.reverse(found_again(call.state, x), *given)
         found = [None if s is None else _core.constants(s) for s in shadows]
         if returned is None:
+            for k, leaf in enumerate(call.leaves):
+                if shadows[k] is None and call.active[k]:
+                    raise RuleError(
+                        f"the reverse run of {self.name}: expected the cotangent of {leaf.name}, a number, to be "
+                        "returned; got None for all arguments. Return a tuple with one entry for each, None for arrays"
+                    )
             return found
         for k, part in enumerate(call.argument_parts(returned, "the reverse run")):
             if part is None:

@@ -36,8 +36,9 @@ class Guard(Facts):
     the base class answers.
     """
 
-    def __init__(self, room: Room, function: Any, proof: Proof) -> None:
+    def __init__(self, room: Room, function: Any, proof: Proof, lists: bool = False) -> None:
         self._room = room
+        self.lists = lists
         # A guard is kept in a cache under its function, which it must not keep alive.
         self._function = weakref.ref(function) if type(function) is types.FunctionType else lambda: function
         self.plans: dict[Any, Any] = {}
@@ -58,7 +59,7 @@ class Guard(Facts):
         """The gates to put in place, if they are needed; called when anything has changed since the last time."""
         room = self._room
         if self.known:
-            self._take(room.prove(self._function()))
+            self._take(room.prove(self._function(), self.lists))
         if self.proven:
             return None
         sites = self._sites
@@ -73,7 +74,7 @@ class Guard(Facts):
         function = self._function()
         if function is None:
             return
-        proof = self._room.prove(function)
+        proof = self._room.prove(function, self.lists)
         if not (self.known or self.proven):  # nor is it from now on
             proof.holds, proof.known, proof.random, proof.writes = False, False, True, True
         self._take(proof)
@@ -132,15 +133,15 @@ class Room:
         """The gate of a function that NumPy's protocols hand over, for calls with lists."""
         return self._lists.get(id(value))
 
-    def prove(self, function: Any) -> Proof:
-        """A fresh proof for a function."""
+    def prove(self, function: Any, lists: bool = False) -> Proof:
+        """A fresh proof for a function, whose arguments may be `lists`."""
         self.refresh(())
-        proof = Proof(function, self.gate_of, self.lists_of, self.place)
+        proof = Proof(function, self.gate_of, self.lists_of, self.place, lists)
         if not proof.known and "scipy" in sys.modules:
             registry.load_parts(sys.modules["scipy"])
         if len(sys.modules) != self.modules:  # parts of SciPy that the function names, or might
             self.refresh(())
-            proof = Proof(function, self.gate_of, self.lists_of, self.place)
+            proof = Proof(function, self.gate_of, self.lists_of, self.place, lists)
         return proof
 
     def place(self, scope: Any, name: str | None, original: Any, gate: Any) -> Site | None:
@@ -161,8 +162,12 @@ class Room:
         """Every site that any call may have used."""
         return list({id(site): site for site in (*self._places.values(), *self.sites)}.values())
 
-    def guard(self, function: Any, plain: bool) -> Guard:
-        """The guard of a function; `plain` says that its arguments are data, which can call nothing."""
+    def guard(self, function: Any, plain: bool, lists: bool = False) -> Guard:
+        """The guard of a function; `plain` says that its arguments are data, which can call nothing.
+
+        `lists` says that lists or tuples are among them, which NumPy's protocols do not look into. A guard that expects
+        them serves every call.
+        """
         kind = type(function)
         key = function
         if kind is not types.FunctionType:
@@ -173,13 +178,13 @@ class Room:
             plain = False
         cache = self._plain if plain else self._always
         guard = cache.get(key)
-        if guard is None:
+        if guard is None or (lists and not guard.lists):
             if len(cache) >= GUARDS:
                 cache.clear()
-            proof = self.prove(key)
+            proof = self.prove(key, lists)
             if not plain:
                 proof.holds, proof.known, proof.random, proof.writes = False, False, True, True
-            guard = cache[key] = Guard(self, key, proof)
+            guard = cache[key] = Guard(self, key, proof, lists)
         return guard
 
     def cached(self, function: Any) -> Guard | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import builtins
 import dis
 import functools
+import inspect
 import itertools
 import sys
 import types
@@ -47,7 +48,10 @@ ATTR_MARKED = sys.version_info >= (3, 12)
 EXTENDED = dis.opmap["EXTENDED_ARG"]
 PASSED = (EXTENDED, dis.opmap.get("CACHE", 0))
 # Lists, which NumPy's protocols do not look into.
-BUILDING = frozenset(code for name, code in dis.opmap.items() if name in ("BUILD_LIST", "LIST_APPEND", "LIST_EXTEND"))
+MAKERS = ("BUILD_LIST", "LIST_APPEND", "LIST_EXTEND", "UNPACK_EX")
+BUILDING = frozenset(code for name, code in dis.opmap.items() if name in MAKERS)
+SEQUENCES = frozenset({"list", "tuple", "sorted"})
+RETURN = dis.opmap["RETURN_VALUE"]
 TUPLES = frozenset(code for name, code in dis.opmap.items() if name in ("BUILD_TUPLE", "LIST_TO_TUPLE"))
 INDEXING = frozenset(
     code for name, code in dis.opmap.items() if name in ("BINARY_SUBSCR", "STORE_SUBSCR", "RETURN_VALUE", "BUILD_MAP")
@@ -81,7 +85,7 @@ class Proof:
     `writes`: an array that is handed over may be written into. `namespaces`: the globals that were seen.
     """
 
-    def __init__(self, function: Any, gate_of: GateOf, lists_of: GateOf, site: SiteAt) -> None:
+    def __init__(self, function: Any, gate_of: GateOf, lists_of: GateOf, site: SiteAt, lists: bool = False) -> None:
         self.holds = self.known = True
         self.random = self.writes = False
         self.facts: list[tuple[Any, Any, Any]] = []
@@ -90,7 +94,8 @@ class Proof:
         self.namespaces: list[dict[str, Any]] = []
         self._gate_of = gate_of
         self._lists_of = lists_of
-        self._lists = False
+        self._lists = lists
+        self._outermost = getattr(function, "__code__", None)
         self._shaped: list[tuple[Any, Any, Any]] = []
         self._like: list[tuple[Any, Any, Any]] = []
         self._older = False  # whether there are arrays that do not come from the arguments
@@ -178,7 +183,7 @@ class Proof:
         if not FORBIDDEN.isdisjoint(steps[::2]):
             self._fail()
         if not is_library(scope.get("__name__") or ""):
-            self._lists |= _builds_lists(steps) or "list" in code.co_names
+            self._lists |= _builds_lists(code, code is not self._outermost)
         if not self.writes:
             self.writes = not WRITING.isdisjoint(steps[::2]) or not WRITERS.isdisjoint(code.co_names)
             self.writes |= any(
@@ -348,12 +353,13 @@ def _alone(code: types.CodeType) -> set[str]:
     return found
 
 
-def _builds_lists(steps: bytes) -> bool:
-    """Whether code makes lists, or tuples for anything but indices."""
-    codes = [code for code in steps[::2] if code]  # 3.11 has cache entries between the instructions, all zero
-    if not BUILDING.isdisjoint(codes):
+def _builds_lists(code: types.CodeType, handed: bool) -> bool:
+    """Whether code makes lists, or tuples for anything but indices; what it returns is `handed` to other code."""
+    codes = [step for step in code.co_code[::2] if step]  # 3.11 has cache entries between the instructions, all zero
+    if not BUILDING.isdisjoint(codes) or not SEQUENCES.isdisjoint(code.co_names) or code.co_flags & inspect.CO_VARARGS:
         return True
-    return any(code in TUPLES and after not in INDEXING for code, after in itertools.pairwise(codes))
+    harmless = INDEXING - {RETURN} if handed else INDEXING
+    return any(step in TUPLES and after not in harmless for step, after in itertools.pairwise(codes))
 
 
 def _original(value: Any) -> Any:

@@ -30,7 +30,7 @@ def _growth(axes: Any, comparisons: list[Comparison], title: str, xlabel: str, o
     sizes = [one.size for one in comparisons]
     differences = [one.differences.seconds for one in comparisons]
     axes.loglog(sizes, differences, "s-", color=_DIFFERENCES, label="2-point differences")
-    axes.loglog(sizes, [one.exact.seconds for one in comparisons], "o-", color=_EXACT, label="exact, chunked")
+    axes.loglog(sizes, [one.exact.seconds for one in comparisons], "o-", color=_EXACT, label="exact")
     if one_call:
         axes.loglog(sizes, [one.call for one in comparisons], ":", color=_PLAIN, label="one plain call of f")
     axes.set_xticks(sizes, [str(n) for n in sizes])
