@@ -205,20 +205,17 @@ def plain_data(value: Any, met: set[int] | None = None) -> bool:
     return all(plain_data(part, met) for part in parts)
 
 
-def has_sequences(value: Any, met: set[int] | None = None) -> bool:
-    """Whether there are lists or tuples in a value."""
-    kind = type(value)
-    if (
-        kind in (np.ndarray, float, int, complex, str, type(None))
-        or isinstance(value, np.generic)
-        or _core.is_dual(value)
-    ):
-        return False
-    if isinstance(value, list | tuple | deque):
-        return True
-    met = set() if met is None else met
-    if id(value) in met:
-        return False
-    met.add(id(value))
-    parts = value if isinstance(value, dict) else fields_of(value) or {}
-    return any(has_sequences(part, met) for part in parts.values())
+def has_sequences(value: Any) -> bool:
+    """Whether there are lists or tuples in a structure."""
+    met: set[int] = set()
+    left = [value]
+    while left:
+        one = left.pop()
+        if isinstance(one, list | tuple | deque):
+            return True
+        if isinstance(one, np.ndarray | np.generic | float | int | complex | str) or one is None or _core.is_dual(one):
+            continue
+        if id(one) not in met:
+            met.add(id(one))
+            left.extend((one if isinstance(one, dict) else fields_of(one) or {}).values())
+    return False

@@ -83,7 +83,6 @@ class Plan:
         plain = self.flat or plain_data(kwargs)
         found: dict[int, range] = {}
         flats: dict[int, Flat] = {}
-        lists = any(has_sequences(args[i]) for i in self.active)
         for i, value in enumerate(args):
             start = len(self.leaves)
             plain = self._take(i, value, flats) and plain
@@ -95,6 +94,7 @@ class Plan:
             self.values.append((self.trees, Shared(flats), self.entry, self.kwargs, self.count))
             self.leaves.append(constant_leaf(self.values[-1], "args")[0])
         self._check_complex()
+        lists = not self.flat and any(has_sequences(args[i]) for i in self.active)
         guard = intercept.guard(f, plain, lists)
         if again and not self.flat:
             self.layout = self._layout()

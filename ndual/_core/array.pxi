@@ -67,8 +67,8 @@ cdef class NDualArray:
         if inert(self):
             return outside_view(self, dtype, copy)
         raise lost("converting a dual array to a plain array",
-                   "Keep it as it is (np.asarray is not needed), call np.stack for a list of duals, make arrays that it is "
-                   "written into inside of f, and give a function that has no rule one (ndual.defrule)")
+                   "Keep it as it is (np.asarray is not needed), call np.stack for a list of duals, make arrays that "
+                   "are written into inside of f, and give a function that has no rule one (ndual.defrule)")
     def __getattr__(self, name): return method_of(self, name)
     def __repr__(self): return repr_dual(self)
     def __str__(self): return marked_array(self, str(plain_value(self, False)))
