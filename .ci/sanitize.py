@@ -69,7 +69,7 @@ def run(command: list[str], leaks: bool, capture: bool = True) -> subprocess.Com
         "LD_PRELOAD": " ".join(map(runtime, ("libasan.so", "libubsan.so"))),
         "ASAN_OPTIONS": f"detect_leaks={int(leaks)}:allocator_may_return_null=1",
         "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1",
-        # It is the exit status of every other error as well.
+        # AddressSanitizer takes the exit code of LeakSanitizer over for its own errors.
         "LSAN_OPTIONS": f"exitcode={0 if leaks else 23}:report_objects=0:max_leaks=0",
         "PYTHONMALLOC": "malloc",
         "OPENBLAS_NUM_THREADS": "1",

@@ -46,14 +46,15 @@ def check_forward(mode: Any, operator: str) -> None:
 
 def check_argnums(argnums: Any) -> Argnums:
     """Argnums as an int or a tuple of different ints."""
-    if isinstance(argnums, list | tuple):
-        if argnums and all(hasattr(i, "__index__") and not isinstance(i, bool) for i in argnums):
-            return tuple(int(i) for i in argnums)
-    elif not isinstance(argnums, bool):
+    several = isinstance(argnums, list | tuple)
+    given = argnums if several else (argnums,)
+    if given and not any(isinstance(i, bool) for i in given):
         try:
-            return operator.index(argnums)
+            found = tuple([operator.index(i) for i in given])
         except TypeError:
             pass
+        else:
+            return found if several else found[0]
     raise ArgumentTypeError(
         f"argnums expects an int or a tuple of ints; got {argnums!r}. What f is differentiated at goes to the function "
         "that is returned: grad(f)(x)"

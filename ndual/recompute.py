@@ -132,6 +132,11 @@ class _Call:
         del values
         outputs = [_core.finished(d, not np.ndim(_core.bottom(v))) for d, v in zip(duals, found, strict=False)]
         for i, dual in zip(self.written, duals[len(found) :], strict=True):
+            if np.shape(dual) != np.shape(self.leaves[i]):
+                raise NdualError(
+                    f"expected a checkpoint to leave the shapes of its arguments; got {np.shape(self.leaves[i])} set "
+                    f"to {np.shape(dual)} in place. Work on u.reshape(…), or on a copy"
+                )
             self.leaves[i][...] = dual
         self.leaves = []  # the tape has what the sweep reads; the arrays themselves may go
         return _fill(tree, outputs)

@@ -56,6 +56,7 @@ cdef class Entry:
 
 
 cdef int replace_in(list held, NDualArray x, NDualArray former) except -1:
+    """Put another array in the places of one."""
     cdef Py_ssize_t i
     if held is not None:
         for i in range(len(held)):

@@ -112,8 +112,13 @@ cdef class Tape(Recording):
         return 0
 
     cdef int reshaped(self, NDualArray x, NDualArray former) except -1:
-        for entry in self.entries:
-            (<Entry>entry).replace(x, former)
+        cdef Py_ssize_t i
+        cdef bint made
+        for i in range(len(self.entries) - 1, -1, -1):
+            made = (<Entry>self.entries[i]).out is x     # nothing before it can hold x
+            (<Entry>self.entries[i]).replace(x, former)
+            if made:
+                return 0
         return replace_in(self.leaves, x, former)
 
     cdef list gradients(self, object out, list leaves):

@@ -6,6 +6,7 @@ this file is the program: what a page registers stays there.
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 import sys
@@ -20,6 +21,19 @@ PAGES = [page for page in ALL if PROGRAM.search(page.read_text())]
 NOT_OURS = {"cupy", "jax", "torch", "autograd", "numba"}
 
 
+def bound_by(program: str) -> set[str]:
+    """The names that a program would have bound at its top level."""
+    names = set()
+    for node in ast.walk(ast.parse(program)):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            names |= {(alias.asname or alias.name).partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+            names.add(node.name)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names.add(node.id)
+    return names
+
+
 def run(page: Path) -> None:
     """Run the programs of a page; one that needs what is not there is left out, and so is what needs its names."""
     text = page.read_text()
@@ -31,14 +45,16 @@ def run(page: Path) -> None:
         lines[start : start + program.count("\n")] = program.splitlines()
     file.write_text("\n".join(lines))
     space = {"__name__": "__main__", "__file__": str(file)}
-    left_out = []
+    left_out: list[str] = []
+    unbound: set[str] = set()
     for start, program in programs:
         try:
             exec(compile("\n" * start + program, str(file), "exec"), space)
         except (ModuleNotFoundError, NameError) as missing:
-            if missing.name not in NOT_OURS and not (left_out and type(missing) is NameError):
+            if missing.name not in NOT_OURS | unbound:
                 raise
             left_out.append(f"the program at line {start + 1} needs {missing.name}")
+            unbound |= bound_by(program)
     print("left out:", *left_out, sep="\n")
 
 

@@ -24,7 +24,15 @@ class Weights:
     parts: list
 
 
+def pairs(x):
+    total = 0.0
+    for pair in zip(x, x, strict=True):
+        total = total + np.sum(np.square(pair))
+    return total
+
+
 FUNCTIONS = {
+    "pairs": (pairs, [4.0, 8.0, 16.0]),
     "mean": (lambda p: np.mean(p), [1 / 3, 1 / 3, 1 / 3]),
     "dot": (lambda p: np.dot(p, p), [2.0, 4.0, 8.0]),
     "cumsum": (lambda p: np.sum(np.cumsum(p)), [3.0, 2.0, 1.0]),
@@ -97,6 +105,7 @@ def test_a_number_without_its_cotangent():
             ndual.grad(h, mode=mode)(1.5)
 
 
-def test_arguments_in_the_place_of_argnums():
+@pytest.mark.parametrize("x", [np.ones(3), (np.ones(3),), [0.5], 1.5])
+def test_lists_and_arrays_in_the_place_of_argnums(x):
     with pytest.raises(ndual.ArgumentTypeError, match=r"argnums expects an int .* grad\(f\)\(x\)"):
-        ndual.grad(np.sum, np.ones(3))
+        ndual.grad(np.sum, x)

@@ -203,9 +203,8 @@ def test_what_a_ufunc_means_anyway_may_be_said():
     np.testing.assert_allclose(outer, np.full(5, 2 * np.sum(x)), rtol=1e-14)
     with pytest.raises(ndual.NoRuleError, match=r"numpy\.matmul: the derivative does not cover these arguments: dtype"):
         ndual.grad(lambda x: np.matmul(x, x, dtype=np.float32))(x)
-    for unknown in ({"axis": ()}, {"axes": ()}):
-        with pytest.raises((TypeError, ValueError, ndual.NdualError)):
-            ndual.grad(lambda x, unknown=unknown: np.vecdot(x, x, **unknown))(x)
+    with pytest.raises(ndual.NoRuleError, match=r"numpy\.vecdot: the derivative does not cover these arguments: axes"):
+        ndual.grad(lambda x: np.vecdot(x, x, axes=()))(x)
 
 
 BY_NAME = {

@@ -368,3 +368,26 @@ def test_references_are_given_back():
     for _ in range(3):
         gradient(np.ones(LARGE))
     assert (sys.getrefcount(c), sys.getrefcount(small)) == before
+
+
+def test_a_large_argument_read_before_and_after_it_is_written_to():
+    """It is kept itself, not by a stand-in; a write must leave what was read as it was."""
+
+    def f(x):
+        first = np.sum(x * x)
+        x[1:] = x[:-1] * 2.0
+        second = np.sum(x * x)
+        x *= 3.0
+        return first + second + np.sum(np.sin(x))
+
+    x = np.random.default_rng(0).standard_normal(3000)
+    prepared = ndual.prepare_gradient(f, x, mode="reverse")
+    for _ in range(3):
+        value, gradient = prepared(x)
+    y = np.r_[x[0], 2 * x[:-1]]
+    want = 2 * x
+    into = 2 * y + 3 * np.cos(3 * y)
+    want[0] += into[0]
+    want[:-1] += 2 * into[1:]
+    assert value == pytest.approx(np.sum(x * x) + np.sum(y * y) + np.sum(np.sin(3 * y)), rel=1e-13)
+    np.testing.assert_allclose(gradient, want, rtol=1e-12, atol=1e-12)

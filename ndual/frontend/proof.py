@@ -47,10 +47,14 @@ ATTRIBUTES = frozenset(code for name, code in dis.opmap.items() if name in ("LOA
 ATTR_MARKED = sys.version_info >= (3, 12)
 EXTENDED = dis.opmap["EXTENDED_ARG"]
 PASSED = (EXTENDED, dis.opmap.get("CACHE", 0))
-# Lists, which NumPy's protocols do not look into.
+# What makes lists and tuples, which NumPy's protocols do not look into.
 MAKERS = ("BUILD_LIST", "LIST_APPEND", "LIST_EXTEND", "UNPACK_EX")
 BUILDING = frozenset(code for name, code in dis.opmap.items() if name in MAKERS)
-SEQUENCES = frozenset({"list", "tuple", "sorted"})
+# Functions and methods that hand out lists or tuples of what they are given.
+MAKER_NAMES = """
+batched combinations enumerate items list pairwise permutations product sorted tuple zip zip_longest
+"""
+SEQUENCES = frozenset(MAKER_NAMES.split())
 RETURN = dis.opmap["RETURN_VALUE"]
 TUPLES = frozenset(code for name, code in dis.opmap.items() if name in ("BUILD_TUPLE", "LIST_TO_TUPLE"))
 INDEXING = frozenset(

@@ -38,7 +38,6 @@ def _picture(groups: list[list[solve.Comparison]], path: Path) -> str:
         return "No picture: matplotlib is not installed (pip install 'ndual[plot]')."
     from ndual.job import picture
 
-    path = path if path.suffix else path.with_suffix(".png")
     picture.draw(path, *groups)
     return f"Picture: {path.resolve()}"
 
@@ -51,6 +50,8 @@ def main(arguments: Sequence[str] = ()) -> int:
         "--picture", type=Path, default=PICTURE, metavar="FILE", help="where the picture is saved (%(default)s)"
     )
     picture = parser.parse_args(arguments).picture
+    if picture.suffix not in (".png", ".svg", ".pdf"):
+        parser.error(f"--picture expects the name of a .png, .svg or .pdf; got {picture}")
     begin = time.perf_counter()
     bar = _bar(solve.total())
     groups: list[list[solve.Comparison]] = []

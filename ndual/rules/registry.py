@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import ModuleType
-from typing import Any
+from typing import Any, ClassVar
 
 from ndual.errors import NoRuleError
 
@@ -59,12 +59,13 @@ class Linear(Rule):
 
     lanes: Callable[..., Any]
     transpose: Callable[..., Any] | None
+    own: ClassVar[int] = 3  # parameters of `lanes` that are not those of the public call
 
     def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
         """Split a public call into the array, the other positional arguments and the keywords."""
         (array,), rest, keywords = _leading(self, 1, args, kwargs)
         if keywords:
-            _check_covered(self.name, self.lanes, 3, keywords)
+            _check_covered(self.name, self.lanes, self.own, keywords)
         return array, rest, keywords
 
 
@@ -79,12 +80,13 @@ class Bilinear(Rule):
 
     lanes: Callable[..., Any]
     transposes: tuple[Callable[..., Any], Callable[..., Any]]
+    own: ClassVar[int] = 5
 
     def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any, tuple[Any, ...], dict[str, Any]]:
         """Split a public call into the two arrays, the other positional arguments and the keywords."""
         (a, b), rest, keywords = _leading(self, 2, args, kwargs)
         if keywords:
-            _check_covered(self.name, self.lanes, 5, keywords)
+            _check_covered(self.name, self.lanes, self.own, keywords)
         return a, b, rest, keywords
 
 
@@ -174,7 +176,7 @@ def _leading(
     if len(args) >= count:
         return args[:count], args[count:], kwargs
     for dotted in rule.serves:
-        missing = _parameters(dotted)[len(args) : count]
+        missing = (_parameters(dotted) or ("a", "b"))[len(args) : count]
         if len(missing) == count - len(args) and all(key in kwargs for key in missing):
             rest = {key: value for key, value in kwargs.items() if key not in missing}
             return (*args, *[kwargs[key] for key in missing]), (), rest
@@ -183,7 +185,10 @@ def _leading(
 
 @functools.lru_cache(maxsize=1024)
 def _parameters(dotted: str) -> tuple[str, ...]:
-    """The names of the parameters of a public function, in its order; none where it does not tell."""
+    """The names of the parameters of a public function, in its order; none where it does not tell.
+
+    Before NumPy 2.4 its compiled functions do not; those with such rules call their arrays a and b.
+    """
     try:
         return tuple(inspect.signature(lookup(dotted)).parameters)
     except (TypeError, ValueError):

@@ -50,11 +50,16 @@ def test_the_picture_goes_where_it_is_wanted(small_job: Path, capsys: pytest.Cap
     assert not (small_job / "out").exists()
 
 
-def test_help_runs_nothing(small_job: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(("arguments", "status"), [(["--help"], 0), (["--picture", "out/"], 2), (["--other"], 2)])
+def test_what_runs_nothing(
+    arguments: list[str], status: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run.solve, "fits", None)
     with pytest.raises(SystemExit) as end:
-        run.main(["--help"])
-    assert end.value.code == 0
-    assert "--picture" in capsys.readouterr().out
+        run.main(arguments)
+    assert end.value.code == status
+    printed = capsys.readouterr()
+    assert "--picture" in printed.out + printed.err
 
 
 def test_job_says_why_there_is_no_picture(

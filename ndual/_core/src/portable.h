@@ -14,8 +14,8 @@
 #endif
 
 /* No round of the loop that follows reads what another one writes: where the output is the very memory of an input, a
- * compiler that asks for overlap would take its scalar loop. clang's pragma of this meaning is an error where it cannot
- * be followed (sanitizers, coverage). */
+ * compiler that asks for overlap would take its scalar loop. Clang gets none: its pragma of this meaning warns wherever it
+ * cannot be followed, under sanitizers for one. */
 #if defined(__GNUC__) && !defined(__clang__)
 #define ND_EACH_ALONE _Pragma("GCC ivdep")
 #elif defined(_MSC_VER)
