@@ -233,3 +233,29 @@ def test_arrays_by_name_are_those_of_their_names(call, mode):
     units = np.eye(9).reshape(9, 3, 3)
     want = [np.sum((f(x + u, w) - f(x - u, w)) * c) / 2 for u in units]  # exact: f is linear
     np.testing.assert_allclose(gradient.ravel(), want, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("mode", ["forward", "reverse"])
+@pytest.mark.parametrize("mask", [1, 0, 2, 1.0, True, False, [1, 0], [[1], [0]], (0, 1), np.array([True, False])])
+def test_masks_that_are_no_arrays_of_booleans(mask, mode):
+    def one(x):
+        out = x * 9.0
+        np.sin(x, out=out, where=mask)
+        return np.sum(out * np.arange(1.0, 5.0).reshape(2, 2))
+
+    def two(x):
+        out = x * 9.0
+        np.multiply(x, x, out=out, where=mask)
+        return np.sum(out)
+
+    x = np.array([[1.0, 2.0], [3.0, 4.0]])
+    on = np.broadcast_to(np.asarray(mask, bool), x.shape)
+    value, gradient = ndual.value_and_grad(one, mode=mode)(x)
+    assert value == pytest.approx(one(x))
+    np.testing.assert_allclose(gradient, np.where(on, np.cos(x), 9.0) * np.arange(1.0, 5.0).reshape(2, 2))
+    np.testing.assert_allclose(ndual.grad(two, mode=mode)(x), np.where(on, 2 * x, 9.0))
+
+
+def test_masks_of_whole_numbers_are_refused():
+    with pytest.raises(TypeError, match="expected where= as booleans; got an array of int64"):
+        ndual.grad(lambda x: np.sum(np.sin(x, out=x * 2.0, where=np.array([1, 0]))))(np.ones(2))

@@ -123,8 +123,16 @@ cdef object ufunc_with(Row row, tuple inputs, dict kwargs):
         check_array(<NDualArray>out)
         inputs = tuple([not_inner((<NDualArray>out).buf.level, operand_) for operand_ in inputs])
         check_out(row, out, inputs)
-    mask = plain(mask)
-    return general(row, inputs, out, None if mask is True else mask, dtype)
+    return general(row, inputs, out, None if mask is True else as_mask(plain(mask)), dtype)
+
+
+cdef object as_mask(mask):
+    """What where= was given, as NumPy takes it: numbers and lists are true or false, arrays are of booleans."""
+    if isinstance(mask, (int, float, list, tuple)):
+        return np.asarray(mask, np.bool)
+    if mask.dtype != np.bool:
+        raise TypeError(f"expected where= as booleans; got an array of {mask.dtype}. Write mask.astype(bool)")
+    return mask
 
 
 cdef object _dispatcher = None
